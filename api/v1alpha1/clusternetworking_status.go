@@ -1,0 +1,141 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// AllocatedIPsLimit is how many addresses status.allocatedIPs lists; the others are counted in allocatedIPsOmitted. It keeps
+// the object well below the 1.5 MiB that etcd stores.
+const AllocatedIPsLimit = 500
+
+// ClusterNetworkingStatus is the network that is.
+type ClusterNetworkingStatus struct {
+	// ObservedGeneration is the generation of the spec that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Conditions are Ready (the summary), KubeProxyReady, IPPoolsReady, SpeakersReady, Progressing and Degraded.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// KubeProxy is how kube-proxy runs on the nodes.
+	// +optional
+	KubeProxy KubeProxyStatus `json:"kubeProxy,omitzero"`
+
+	// Addresses sums up the pools.
+	// +optional
+	Addresses AddressSummary `json:"addresses,omitzero"`
+
+	// Speakers counts the speakers.
+	// +optional
+	Speakers SpeakersStatus `json:"speakers,omitzero"`
+
+	// IPPools is how far each pool is used.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	IPPools []IPPoolStatus `json:"ipPools,omitempty"`
+
+	// AllocatedIPs are the addresses that Services have, in order, with the node that answers for each. The first 500 are
+	// listed.
+	// +optional
+	// +listType=map
+	// +listMapKey=ip
+	AllocatedIPs []AllocatedIP `json:"allocatedIPs,omitempty"`
+
+	// AllocatedIPsOmitted is how many further addresses are allocated but not listed.
+	// +optional
+	AllocatedIPsOmitted int32 `json:"allocatedIPsOmitted,omitempty"`
+}
+
+// KubeProxyStatus is how kube-proxy runs on the nodes.
+type KubeProxyStatus struct {
+	// Mode is the mode that kube-proxy itself reports, with numbers of nodes while they differ ("iptables (2), nftables (1)").
+	// +optional
+	Mode string `json:"mode,omitempty"`
+	// DesiredMode is the mode that the spec asks for. Empty means: the one that the cluster has.
+	// +optional
+	DesiredMode ProxyMode `json:"desiredMode,omitempty"`
+	// ObservedModes are the modes that were found, with the nodes that run each.
+	// +optional
+	// +listType=map
+	// +listMapKey=mode
+	ObservedModes []ObservedMode `json:"observedModes,omitempty"`
+	// UpdatedNodes is how many nodes run kube-proxy as the spec asks.
+	// +optional
+	UpdatedNodes int32 `json:"updatedNodes,omitempty"`
+	// TotalNodes is how many nodes run kube-proxy.
+	// +optional
+	TotalNodes int32 `json:"totalNodes,omitempty"`
+}
+
+// ObservedMode is a kube-proxy mode and the nodes that run it.
+type ObservedMode struct {
+	// Mode is what kube-proxy's /proxyMode says, or "unknown" where no speaker could ask it.
+	Mode string `json:"mode"`
+	// Nodes are the names of the nodes, in order.
+	// +listType=set
+	Nodes []string `json:"nodes"`
+}
+
+// AddressSummary sums up all pools. Numbers are text because an IPv6 pool holds more than an integer can.
+type AddressSummary struct {
+	// Used is how many addresses Services have.
+	// +optional
+	Used string `json:"used,omitempty"`
+	// Free is how many addresses are left.
+	// +optional
+	Free string `json:"free,omitempty"`
+}
+
+// SpeakersStatus counts the speakers.
+type SpeakersStatus struct {
+	// Desired is how many nodes should run a speaker.
+	// +optional
+	Desired int32 `json:"desired,omitempty"`
+	// Ready is how many speakers are ready.
+	// +optional
+	Ready int32 `json:"ready,omitempty"`
+	// Summary is Ready and Desired as one text ("3/3").
+	// +optional
+	Summary string `json:"summary,omitempty"`
+}
+
+// IPPoolStatus is how far a pool is used. Numbers are text because an IPv6 pool holds more than an integer can.
+type IPPoolStatus struct {
+	// Name is the pool's name.
+	Name string `json:"name"`
+	// Total is how many addresses the pool has.
+	Total string `json:"total"`
+	// Allocated is how many of them Services have.
+	Allocated string `json:"allocated"`
+	// Available is how many of them are free.
+	Available string `json:"available"`
+}
+
+// AllocatedIP is an address that a Service has.
+type AllocatedIP struct {
+	// IP is the address.
+	IP string `json:"ip"`
+	// IPPool is the pool that it comes from. Empty means that no pool holds it any more; the Service keeps it.
+	// +optional
+	IPPool string `json:"ipPool,omitempty"`
+	// Services are the Services that have it, as NAMESPACE/NAME.
+	// +listType=set
+	Services []string `json:"services"`
+	// Node is the node that answers for the address. Empty means that none does; Message says why.
+	// +optional
+	Node string `json:"node,omitempty"`
+	// Interface is the node's interface on which it answers.
+	// +optional
+	Interface string `json:"interface,omitempty"`
+	// MAC is the hardware address that it answers with.
+	// +optional
+	MAC string `json:"mac,omitempty"`
+	// Since is when the node began to answer.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+	// Message says why no node answers, or what is unusual about the one that does.
+	// +optional
+	Message string `json:"message,omitempty"`
+}

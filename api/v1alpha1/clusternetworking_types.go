@@ -1,0 +1,211 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ClusterNetworkingName is the only name that a ClusterNetworking can have: the cluster has one network.
+const ClusterNetworkingName = "cluster"
+
+// ClusterNetworking is the network of this cluster: kube-proxy's mode, the addresses for Services of type LoadBalancer, and
+// how they are announced on the LAN. There is one, named "cluster".
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,path=clusternetworkings,singular=clusternetworking,shortName=cnet
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'cluster'",message="metadata.name: there is one ClusterNetworking in a cluster and its name is \"cluster\": rename this object to \"cluster\""
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.status.kubeProxy.mode`,description="kube-proxy's mode, as the nodes report it"
+// +kubebuilder:printcolumn:name="IPs Used",type=string,JSONPath=`.status.addresses.used`
+// +kubebuilder:printcolumn:name="IPs Free",type=string,JSONPath=`.status.addresses.free`
+// +kubebuilder:printcolumn:name="Speakers",type=string,JSONPath=`.status.speakers.summary`,description="speakers that are ready, of those that should be"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+type ClusterNetworking struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is the network that should be.
+	// +optional
+	Spec ClusterNetworkingSpec `json:"spec,omitzero"`
+	// Status is the network that is.
+	// +optional
+	Status ClusterNetworkingStatus `json:"status,omitzero"`
+}
+
+// ClusterNetworkingList is a list of ClusterNetworking objects.
+//
+// +kubebuilder:object:root=true
+type ClusterNetworkingList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ClusterNetworking `json:"items"`
+}
+
+// ManagementState says whether Lanyard acts on the cluster.
+//
+// +kubebuilder:validation:Enum=Managed;Paused
+type ManagementState string
+
+// The management states.
+const (
+	// Managed lets Lanyard write what the spec asks for.
+	Managed ManagementState = "Managed"
+	// Paused stops every write but this object's status; the addresses that are announced go on being announced.
+	Paused ManagementState = "Paused"
+)
+
+// ClusterNetworkingSpec is the network that should be.
+type ClusterNetworkingSpec struct {
+	// ManagementState is Managed, or Paused to stop every write of Lanyard's while announced addresses go on working.
+	// +optional
+	// +kubebuilder:default=Managed
+	ManagementState ManagementState `json:"managementState,omitempty"`
+
+	// KubeProxy says how kube-proxy should run. Without it, kube-proxy is never touched.
+	// +optional
+	KubeProxy *KubeProxySpec `json:"kubeProxy,omitempty"`
+
+	// IPPools are the addresses that Services of type LoadBalancer get, lowest first.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	IPPools []IPPool `json:"ipPools,omitempty"`
+
+	// L2Advertisements say which pools are announced on the LAN, by ARP, and from which nodes.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	L2Advertisements []L2Advertisement `json:"l2Advertisements,omitempty"`
+
+	// Speaker sets where and how the speakers run: the pods that announce addresses, one per node.
+	// +optional
+	Speaker SpeakerSpec `json:"speaker,omitzero"`
+}
+
+// ProxyMode is a kube-proxy mode, spelt as in KubeProxyConfiguration.
+//
+// +kubebuilder:validation:Enum=iptables;ipvs;nftables
+type ProxyMode string
+
+// The modes that kube-proxy has on Linux.
+const (
+	ProxyModeIPTables ProxyMode = "iptables"
+	ProxyModeIPVS     ProxyMode = "ipvs"
+	ProxyModeNFTables ProxyMode = "nftables"
+)
+
+// KubeProxySpec says how kube-proxy should run. What it does not name stays as it is in kube-proxy's ConfigMap.
+type KubeProxySpec struct {
+	// Mode is iptables, ipvs or nftables. Omitted, the cluster keeps the mode that it has. With ipvs and an L2 advertisement,
+	// ipvs.strictARP is turned on too, because every node would answer ARP for every address without it.
+	// +optional
+	Mode ProxyMode `json:"mode,omitempty"`
+}
+
+// AddressRange is a CIDR ("192.168.1.192/28") or a range, both ends included ("192.168.1.200-192.168.1.210").
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=64
+// +kubebuilder:validation:XValidation:rule="self.contains('-') ? self.split('-').size() == 2 && self.split('-').all(a, isIP(a)) : isCIDR(self)",messageExpression="'\"' + self + '\" is neither a CIDR nor a range of two addresses: write it like 192.168.1.192/28 or 192.168.1.200-192.168.1.210, without spaces'"
+// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self) == cidr(self).masked()",messageExpression="'\"' + self + '\" has host bits set: the network is ' + string(cidr(self).masked()) + '; write that, or a range FIRST-LAST for a part of it'"
+// +kubebuilder:validation:XValidation:rule="isCIDR(self) ? cidr(self).ip().family() == 4 : !self.split('-').all(a, isIP(a)) || self.split('-').all(a, ip(a).family() == 4)",messageExpression="'\"' + self + '\" is IPv6, which Lanyard does not announce yet: list IPv4 addresses only'"
+type AddressRange string
+
+// IPPool is a named set of addresses.
+type IPPool struct {
+	// Name identifies the pool in advertisements, status and annotations.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// Addresses are the ranges and CIDRs of the pool, every address of which can be given to a Service. They may not overlap,
+	// within a pool or across pools.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Addresses []AddressRange `json:"addresses"`
+}
+
+// L2Advertisement says that pools are announced on the LAN by ARP.
+type L2Advertisement struct {
+	// Name identifies the advertisement.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// IPPools are the names of the pools that are announced. Empty means every pool.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	IPPools []string `json:"ipPools,omitempty"`
+
+	// NodeSelector limits the nodes that may announce. Omitted means every node with a speaker.
+	// +optional
+	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
+
+	// Interfaces limits the interfaces that may announce, by exact name or glob ("eth0", "bond*"). Empty means each interface
+	// that has an address in the same subnet as the announced one.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	Interfaces []string `json:"interfaces,omitempty"`
+}
+
+// LogLevel is how much a speaker writes to its log.
+//
+// +kubebuilder:validation:Enum=Info;Debug
+type LogLevel string
+
+// The log levels.
+const (
+	LogLevelInfo  LogLevel = "Info"
+	LogLevelDebug LogLevel = "Debug"
+)
+
+// SpeakerSpec sets where and how the speakers run.
+type SpeakerSpec struct {
+	// NodeSelector limits the nodes that run a speaker. Omitted means every Linux node.
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// Tolerations replace the default, which tolerates every taint.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// Resources replace the default requests of a speaker. A CPU limit slows failover down: leave it out.
+	// +optional
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// LogLevel is Info or Debug.
+	// +optional
+	// +kubebuilder:default=Info
+	LogLevel LogLevel `json:"logLevel,omitempty"`
+
+	// MembershipPort is the TCP and UDP port on the node's network by which speakers watch each other. It differs from
+	// MetalLB's 7946, so that both can run side by side.
+	// +optional
+	// +kubebuilder:default=7956
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	MembershipPort int32 `json:"membershipPort,omitempty"`
+
+	// ImagePullSecrets are Secrets in the speakers' namespace with which their image is pulled.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+}

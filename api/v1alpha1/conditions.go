@@ -1,0 +1,47 @@
+package v1alpha1
+
+// The condition types of a ClusterNetworking.
+const (
+	// ConditionReady is the summary: True when everything that the spec asks for is so.
+	ConditionReady = "Ready"
+	// ConditionKubeProxyReady is True when kube-proxy runs as the spec asks on every node, or is not managed.
+	ConditionKubeProxyReady = "KubeProxyReady"
+	// ConditionIPPoolsReady is True when the pools are valid and every Service that asks for an address has one.
+	ConditionIPPoolsReady = "IPPoolsReady"
+	// ConditionSpeakersReady is True when every speaker runs and every allocated address is announced.
+	ConditionSpeakersReady = "SpeakersReady"
+	// ConditionProgressing is True while a change is being made.
+	ConditionProgressing = "Progressing"
+	// ConditionDegraded is True when something needs a person.
+	ConditionDegraded = "Degraded"
+)
+
+// The reasons of conditions. Each stands in the README's table with its remedy.
+const (
+	// ReasonReady says that all is as the spec asks.
+	ReasonReady = "Ready"
+	// ReasonPaused says that spec.managementState is Paused.
+	ReasonPaused = "Paused"
+	// ReasonNotManaged says that the spec has no section for this.
+	ReasonNotManaged = "NotManaged"
+	// ReasonUnmanagedLayout says that kube-proxy is not laid out as kubeadm does it, so that Lanyard does not touch it.
+	ReasonUnmanagedLayout = "UnmanagedLayout"
+	// ReasonInvalidConfiguration says that the spec contradicts itself; the last good configuration stays in force.
+	ReasonInvalidConfiguration = "InvalidConfiguration"
+	// ReasonApplyFailed says that a write to the cluster failed; it is tried again.
+	ReasonApplyFailed = "ApplyFailed"
+	// ReasonRollingOut says that a change goes from node to node.
+	ReasonRollingOut = "RollingOut"
+	// ReasonRolloutStalled says that kube-proxy does not come up as asked on a node; the other nodes are left alone.
+	ReasonRolloutStalled = "RolloutStalled"
+	// ReasonServicesPending says that Services ask for addresses and cannot get one.
+	ReasonServicesPending = "ServicesPending"
+	// ReasonSpeakersNotReady says that speakers are missing or not ready.
+	ReasonSpeakersNotReady = "SpeakersNotReady"
+	// ReasonAddressesNotAnnounced says that no node answers for some allocated addresses.
+	ReasonAddressesNotAnnounced = "AddressesNotAnnounced"
+	// ReasonComplete says that no change is under way.
+	ReasonComplete = "Complete"
+	// ReasonAsExpected says that nothing needs a person.
+	ReasonAsExpected = "AsExpected"
+)

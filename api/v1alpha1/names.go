@@ -1,0 +1,28 @@
+package v1alpha1
+
+// The annotations that Lanyard writes on a Service.
+const (
+	// AllocatedAnnotation remembers a Service's addresses and the pools that they come from ("192.168.1.200=lan-pool", more
+	// than one joined by commas). It is memory, never title: what a tenant writes there passes every check again.
+	AllocatedAnnotation = "networking.lanyard.dev/allocated"
+)
+
+// The names that the manager, the speakers and the manifests share.
+const (
+	// FieldManager is the manager's name in managedFields.
+	FieldManager = "lanyard-manager"
+	// ConfigurationConfigMap is the ConfigMap, in the manager's namespace, that holds the configuration in force.
+	ConfigurationConfigMap = "lanyard-configuration"
+	// ConfigurationKey is the key of its YAML document.
+	ConfigurationKey = "configuration.yaml"
+	// SpeakerDaemonSet is the name of the speakers' DaemonSet.
+	SpeakerDaemonSet = "lanyard-speaker"
+	// MembershipSecret is the Secret, in the manager's namespace, with the key that the speakers' gossip is encrypted with.
+	MembershipSecret = "lanyard-membership"
+	// MembershipKey is the key of its 32 random bytes.
+	MembershipKey = "key"
+)
+
+// ExcludeLabel on a node asks load balancers to leave it out. kubeadm puts it on every control plane. Lanyard obeys it while
+// another node is left.
+const ExcludeLabel = "node.kubernetes.io/exclude-from-external-load-balancers"

@@ -1,0 +1,133 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// NodeNetworking is what the speaker of one node sees. It has the node's name, is written by that speaker alone, and goes with
+// the Node.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,path=nodenetworkings,singular=nodenetworking,shortName=nnet
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.status.kubeProxy.mode`
+// +kubebuilder:printcolumn:name="Announcing",type=integer,JSONPath=`.status.announcedCount`
+// +kubebuilder:printcolumn:name="Peers",type=integer,JSONPath=`.status.peersCount`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type NodeNetworking struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Status is what the speaker sees.
+	// +optional
+	Status NodeNetworkingStatus `json:"status,omitzero"`
+}
+
+// NodeNetworkingList is a list of NodeNetworking objects.
+//
+// +kubebuilder:object:root=true
+type NodeNetworkingList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NodeNetworking `json:"items"`
+}
+
+// NodeNetworkingStatus is what the speaker of one node sees.
+type NodeNetworkingStatus struct {
+	// Interfaces are the node's interfaces that could announce an address: Ethernet, not enslaved, with an address.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Interfaces []NodeInterface `json:"interfaces,omitempty"`
+	// KubeProxy is what kube-proxy on this node says of itself.
+	// +optional
+	KubeProxy NodeKubeProxy `json:"kubeProxy,omitzero"`
+	// ConfigurationGeneration is the generation of the ClusterNetworking that the speaker acts on.
+	// +optional
+	ConfigurationGeneration int64 `json:"configurationGeneration,omitempty"`
+	// Announced are the addresses that this node answers for, in order.
+	// +optional
+	// +listType=map
+	// +listMapKey=ip
+	Announced []AnnouncedIP `json:"announced,omitempty"`
+	// AnnouncedCount is how many they are.
+	// +optional
+	AnnouncedCount int32 `json:"announcedCount,omitempty"`
+	// Unannounced are addresses of advertised pools that no node answers for, as far as this speaker knows.
+	// +optional
+	// +listType=map
+	// +listMapKey=ip
+	Unannounced []UnannouncedIP `json:"unannounced,omitempty"`
+	// Peers are the nodes whose speakers this one hears, in order, without itself.
+	// +optional
+	// +listType=set
+	Peers []string `json:"peers,omitempty"`
+	// PeersCount is how many they are.
+	// +optional
+	PeersCount int32 `json:"peersCount,omitempty"`
+}
+
+// Carrier is the state of an interface's link.
+//
+// +kubebuilder:validation:Enum=Up;Down
+type Carrier string
+
+// The carrier states.
+const (
+	CarrierUp   Carrier = "Up"
+	CarrierDown Carrier = "Down"
+)
+
+// NodeInterface is an interface that could announce an address.
+type NodeInterface struct {
+	// Name is the interface's name.
+	Name string `json:"name"`
+	// MAC is its hardware address.
+	MAC string `json:"mac"`
+	// Addresses are its addresses with their prefix lengths, in order.
+	// +optional
+	// +listType=set
+	Addresses []string `json:"addresses,omitempty"`
+	// Carrier is Up when the link works.
+	Carrier Carrier `json:"carrier"`
+}
+
+// NodeKubeProxy is what kube-proxy on a node says of itself.
+type NodeKubeProxy struct {
+	// Mode is the answer of kube-proxy's /proxyMode. Empty means that it did not answer.
+	// +optional
+	Mode string `json:"mode,omitempty"`
+	// StartTime is when the kube-proxy process that answered was started, to the second. It tells an answer of the process
+	// before a restart from one after it.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// Message says why kube-proxy did not answer.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// AnnouncedIP is an address that the node answers for.
+type AnnouncedIP struct {
+	// IP is the address.
+	IP string `json:"ip"`
+	// Interface is the interface on which the node answers.
+	Interface string `json:"interface"`
+	// MAC is the hardware address that it answers with.
+	MAC string `json:"mac"`
+	// Since is when this node began to answer.
+	Since metav1.Time `json:"since"`
+	// Reason is why it is this node.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Message says what is unusual about it, for example that only excluded nodes are left.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// UnannouncedIP is an address that no node answers for.
+type UnannouncedIP struct {
+	// IP is the address.
+	IP string `json:"ip"`
+	// Reason is why, as one CamelCase word.
+	Reason string `json:"reason"`
+	// Message is why, as a sentence.
+	Message string `json:"message"`
+}
