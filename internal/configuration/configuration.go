@@ -1,0 +1,50 @@
+package configuration
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+// Configuration is what addresses are allocated from and announced by. The manager writes it only from a spec that passed every
+// check, so what is stored is always good: a spec that contradicts itself leaves the stored one in force.
+//
+//	ClusterNetworking.spec ──check──▶ Configuration ──ConfigMap──▶ allocator, speakers
+type Configuration struct {
+	// Generation is the generation of the ClusterNetworking that it was made from.
+	Generation int64 `json:"generation"`
+	// IPPools are the pools that Services get addresses from.
+	IPPools []v1alpha1.IPPool `json:"ipPools,omitempty"`
+	// L2Advertisements say what is announced, and from where.
+	L2Advertisements []v1alpha1.L2Advertisement `json:"l2Advertisements,omitempty"`
+}
+
+// FromObject returns the configuration that a ClusterNetworking asks for. It checks nothing.
+func FromObject(cnet *v1alpha1.ClusterNetworking) Configuration {
+	return Configuration{
+		Generation:       cnet.Generation,
+		IPPools:          cnet.Spec.IPPools,
+		L2Advertisements: cnet.Spec.L2Advertisements,
+	}
+}
+
+// Encode returns the configuration as the YAML document that Decode reads.
+func (c Configuration) Encode() (string, error) {
+	doc, err := yaml.Marshal(c)
+	if err != nil {
+		return "", fmt.Errorf("encoding the configuration: %w", err)
+	}
+	return string(doc), nil
+}
+
+// Decode reads a configuration that Encode wrote. A field that it does not know is an error: it comes from a newer manager, and
+// acting on half of a configuration is worse than keeping the one before.
+func Decode(doc string) (Configuration, error) {
+	var c Configuration
+	if err := yaml.UnmarshalStrict([]byte(doc), &c); err != nil {
+		return Configuration{}, fmt.Errorf("decoding the configuration: %w", err)
+	}
+	return c, nil
+}
