@@ -1,0 +1,79 @@
+package ipam
+
+import (
+	"fmt"
+	"math/big"
+	"net/netip"
+	"strings"
+)
+
+// Range is an interval of addresses of one family, both ends included. First is not after Last.
+type Range struct {
+	First, Last netip.Addr
+}
+
+// ParseRange reads "FIRST-LAST" or a CIDR without host bits. The error names what is wrong with the text and what to write
+// instead.
+func ParseRange(text string) (Range, error) {
+	if first, last, isRange := strings.Cut(text, "-"); isRange {
+		return parseInterval(text, first, last)
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return Range{}, fmt.Errorf("%q is neither a CIDR nor a range of two addresses: write it like 192.168.1.192/28 or 192.168.1.200-192.168.1.210", text)
+	}
+	if prefix.Addr().Is4In6() {
+		return Range{}, fmt.Errorf("%q is an IPv4 address written as IPv6: write it as IPv4", text)
+	}
+	if masked := prefix.Masked(); masked != prefix {
+		return Range{}, fmt.Errorf("%q has host bits set: the network is %s; write that, or a range FIRST-LAST for a part of it", text, masked)
+	}
+	return Range{First: prefix.Addr(), Last: lastOf(prefix)}, nil
+}
+
+func parseInterval(text, first, last string) (Range, error) {
+	var ends [2]netip.Addr
+	for i, part := range []string{first, last} {
+		a, err := netip.ParseAddr(part)
+		if err != nil || a.Zone() != "" || a.Is4In6() {
+			return Range{}, fmt.Errorf("%q is no range: %q is not an address; write it like 192.168.1.200-192.168.1.210, without spaces", text, part)
+		}
+		ends[i] = a
+	}
+	r := Range{First: ends[0], Last: ends[1]}
+	if r.First.Is4() != r.Last.Is4() {
+		return Range{}, fmt.Errorf("%q mixes IPv4 and IPv6: both ends of a range are of one family", text)
+	}
+	if r.Last.Less(r.First) {
+		return Range{}, fmt.Errorf("%q ends before it begins: write %s-%s", text, r.Last, r.First)
+	}
+	return r, nil
+}
+
+// lastOf returns the last address of a masked prefix: every host bit set.
+func lastOf(p netip.Prefix) netip.Addr {
+	bytes := p.Addr().AsSlice()
+	for bit := p.Bits(); bit < len(bytes)*8; bit++ {
+		bytes[bit/8] |= 0x80 >> (bit % 8)
+	}
+	last, _ := netip.AddrFromSlice(bytes) // 4 or 16 bytes always make an address
+	return last
+}
+
+// Contains says whether the address lies in the range.
+func (r Range) Contains(a netip.Addr) bool {
+	return a.Is4() == r.First.Is4() && !a.Less(r.First) && !r.Last.Less(a)
+}
+
+// Overlaps says whether the ranges share an address.
+func (r Range) Overlaps(other Range) bool {
+	return r.First.Is4() == other.First.Is4() && !r.Last.Less(other.First) && !other.Last.Less(r.First)
+}
+
+// Size is how many addresses the range holds: up to 2^128, more than an integer can say.
+func (r Range) Size() *big.Int {
+	first, last := new(big.Int).SetBytes(r.First.AsSlice()), new(big.Int).SetBytes(r.Last.AsSlice())
+	return last.Sub(last, first).Add(last, big.NewInt(1))
+}
+
+func (r Range) String() string { return r.First.String() + "-" + r.Last.String() }
