@@ -1,0 +1,241 @@
+package ipam
+
+import (
+	"math/big"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var compareBig = cmp.Comparer(func(a, b *big.Int) bool { return a.Cmp(b) == 0 })
+
+// at is a moment, in minutes after the cluster's first.
+func at(minute int) time.Time { return time.Unix(int64(minute)*60, 0) }
+
+// wants is a Service that asks for one IPv4 address.
+func wants(service string, created time.Time, holds ...string) Request {
+	return Request{Service: service, Created: created, Families: []Family{IPv4}, Holds: addrs(holds...)}
+}
+
+func has(service, pool string, texts ...string) Assignment {
+	a := Assignment{Service: service}
+	for _, addr := range addrs(texts...) {
+		a.Addresses = append(a.Addresses, Holding{Addr: addr, Pool: pool})
+	}
+	return a
+}
+
+func TestPlan(t *testing.T) {
+	tutorial := []Pool{{Name: "lan", Ranges: []Range{mustRange(t, "192.168.1.200-192.168.1.202")}}}
+	dual := append(slices.Clone(tutorial), Pool{Name: "six", Ranges: []Range{mustRange(t, "fd00::/120")}})
+	both := []Family{IPv4, IPv6}
+	for name, tc := range map[string]struct {
+		pools           []Pool
+		requests        []Request
+		taken           []Taken
+		wantAssignments []Assignment
+		wantRefusals    []Refusal
+	}{
+		"the first Service gets the lowest address": {
+			pools:           tutorial,
+			requests:        []Request{wants("default/lb-test", at(1))},
+			wantAssignments: []Assignment{has("default/lb-test", "lan", "192.168.1.200")},
+		},
+		"the longest-waiting is served first, whatever its name": {
+			pools:           tutorial,
+			requests:        []Request{wants("a/young", at(9)), wants("z/old", at(1))},
+			wantAssignments: []Assignment{has("a/young", "lan", "192.168.1.201"), has("z/old", "lan", "192.168.1.200")},
+		},
+		"what is held stays held, and the gap below it is filled": {
+			pools:           tutorial,
+			requests:        []Request{wants("a/old", at(1)), wants("b/holder", at(9), "192.168.1.201")},
+			wantAssignments: []Assignment{has("a/old", "lan", "192.168.1.200"), has("b/holder", "lan", "192.168.1.201")},
+		},
+		"a holder keeps an address that no pool has any more": {
+			pools:           tutorial,
+			requests:        []Request{wants("a/holder", at(1), "10.0.0.9")},
+			wantAssignments: []Assignment{has("a/holder", "", "10.0.0.9")},
+		},
+		"a holder keeps its address when every pool is gone": {
+			requests:        []Request{wants("a/holder", at(1), "192.168.1.200")},
+			wantAssignments: []Assignment{has("a/holder", "", "192.168.1.200")},
+		},
+		"a Service that is being deleted keeps what it has and gets nothing new": {
+			pools: tutorial,
+			requests: []Request{
+				{Service: "a/going", Created: at(1), Families: []Family{IPv4}, Standing: Leaving},
+				{Service: "b/going", Created: at(2), Families: []Family{IPv4}, Standing: Leaving, Holds: addrs("192.168.1.200")},
+				wants("c/new", at(3)),
+			},
+			wantAssignments: []Assignment{has("b/going", "lan", "192.168.1.200"), has("c/new", "lan", "192.168.1.201")},
+		},
+		"two Services with one address: the older keeps it, the younger gets another": {
+			pools:           tutorial,
+			requests:        []Request{wants("a/young", at(9), "192.168.1.200"), wants("z/old", at(1), "192.168.1.200")},
+			wantAssignments: []Assignment{has("a/young", "lan", "192.168.1.201"), has("z/old", "lan", "192.168.1.200")},
+			wantRefusals: []Refusal{{Service: "a/young", Reason: AddressTaken,
+				Message: "192.168.1.200 is held by Service z/old too, which had it first: give this Service another address, or delete the other"}},
+		},
+		"an address on a node's interface is not given": {
+			pools:           tutorial,
+			requests:        []Request{wants("a/new", at(1))},
+			taken:           []Taken{{Addr: netip.MustParseAddr("192.168.1.200"), By: "node k8s-cp-01, interface eth0"}},
+			wantAssignments: []Assignment{has("a/new", "lan", "192.168.1.201")},
+		},
+		"a Service that waits gets back what it once had, before an older newcomer": {
+			pools: tutorial,
+			requests: []Request{wants("a/older", at(1)),
+				{Service: "b/back", Created: at(2), Families: []Family{IPv4}, Remembers: addrs("192.168.1.200", "192.168.1.201")}},
+			wantAssignments: []Assignment{has("a/older", "lan", "192.168.1.201"), has("b/back", "lan", "192.168.1.200")},
+		},
+		"memory is no title: an address outside the pools, or somebody else's, is not given back": {
+			pools: tutorial,
+			requests: []Request{wants("a/holder", at(9), "192.168.1.202"),
+				{Service: "b/forger", Created: at(2), Families: []Family{IPv4}, Remembers: addrs("10.0.0.1", "192.168.1.202")}},
+			wantAssignments: []Assignment{has("a/holder", "lan", "192.168.1.202"), has("b/forger", "lan", "192.168.1.200")},
+		},
+		"no pool at all": {
+			requests: []Request{wants("a/new", at(1))},
+			wantRefusals: []Refusal{{Service: "a/new", Reason: NoPool,
+				Message: `there is no pool: add one under spec.ipPools of ClusterNetworking "cluster"`}},
+		},
+		"a full pool": {
+			pools:    tutorial,
+			requests: []Request{wants("a/1", at(1)), wants("a/2", at(2)), wants("a/3", at(3)), wants("a/4", at(4))},
+			wantAssignments: []Assignment{has("a/1", "lan", "192.168.1.200"), has("a/2", "lan", "192.168.1.201"),
+				has("a/3", "lan", "192.168.1.202")},
+			wantRefusals: []Refusal{{Service: "a/4", Reason: PoolExhausted,
+				Message: "every IPv4 address of pool lan is in use: add a range to spec.ipPools, or delete a Service that is not needed"}},
+		},
+		"the next pool serves when the first is full": {
+			pools:           []Pool{{Name: "one", Ranges: []Range{mustRange(t, "10.0.0.1/32")}}, tutorial[0]},
+			requests:        []Request{wants("a/1", at(1)), wants("a/2", at(2))},
+			wantAssignments: []Assignment{has("a/1", "one", "10.0.0.1"), has("a/2", "lan", "192.168.1.200")},
+		},
+		"a family that no pool has": {
+			pools:    tutorial,
+			requests: []Request{{Service: "a/six", Created: at(1), Families: []Family{IPv6}}},
+			wantRefusals: []Refusal{{Service: "a/six", Reason: FamilyUnavailable,
+				Message: "no pool has IPv6 addresses: add a range to spec.ipPools, or ask for the other family in the Service's ipFamilies"}},
+		},
+		"PreferDualStack is content with one family": {
+			pools:           tutorial,
+			requests:        []Request{{Service: "a/dual", Created: at(1), Families: []Family{IPv6, IPv4}}},
+			wantAssignments: []Assignment{has("a/dual", "lan", "192.168.1.200")},
+		},
+		"RequireDualStack takes both or none": {
+			pools:           tutorial,
+			requests:        []Request{{Service: "a/dual", Created: at(1), Families: both, Need: NeedAll}, wants("b/new", at(2))},
+			wantAssignments: []Assignment{has("b/new", "lan", "192.168.1.200")},
+			wantRefusals: []Refusal{{Service: "a/dual", Reason: FamilyUnavailable,
+				Message: "no pool has IPv6 addresses: add a range to spec.ipPools, or ask for the other family in the Service's ipFamilies"}},
+		},
+		"the second family is added when a pool has it, and the first does not move": {
+			pools:    dual,
+			requests: []Request{{Service: "a/dual", Created: at(1), Families: both, Holds: addrs("192.168.1.202")}},
+			wantAssignments: []Assignment{{Service: "a/dual", Addresses: []Holding{
+				{Addr: netip.MustParseAddr("192.168.1.202"), Pool: "lan"}, {Addr: netip.MustParseAddr("fd00::"), Pool: "six"}}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Plan(tc.pools, tc.requests, tc.taken)
+			if diff := cmp.Diff(tc.wantAssignments, got.Assignments, compareAddr); diff != "" {
+				t.Errorf("assignments (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantRefusals, got.Refusals); diff != "" {
+				t.Errorf("refusals (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPlanCountsPools(t *testing.T) {
+	pools := []Pool{{Name: "lan", Ranges: []Range{mustRange(t, "192.168.1.200-192.168.1.210")}}, {Name: "six", Ranges: []Range{mustRange(t, "fd00::/64")}}}
+	got := Plan(pools, []Request{wants("a/1", at(1)), wants("a/drained", at(2), "10.0.0.1")},
+		[]Taken{{Addr: netip.MustParseAddr("192.168.1.205"), By: "node n, interface eth0"}}).Pools
+	huge, _ := new(big.Int).SetString("18446744073709551616", 10)
+	want := []Usage{
+		{Pool: "lan", Total: big.NewInt(11), Allocated: big.NewInt(2), Available: big.NewInt(9)},
+		{Pool: "six", Total: huge, Allocated: big.NewInt(0), Available: huge},
+	}
+	if diff := cmp.Diff(want, got, compareBig); diff != "" {
+		t.Errorf("usage (-want +got):\n%s", diff)
+	}
+}
+
+// TestPlanSimulation lets a cluster live through random creations, deletions and pool edits. After every step: no address has two
+// owners, nobody who held an address lost it, a newcomer's address comes from a pool, and the order of requests does not matter.
+func TestPlanSimulation(t *testing.T) {
+	for seed := range uint64(500) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		pools := []Pool{{Name: "lan", Ranges: []Range{mustRange(t, "10.0.0.0/29")}}}
+		holds := map[string]Request{}
+		for step := range 40 {
+			switch rng.IntN(5) {
+			case 0, 1, 2:
+				name := "ns/svc-" + string(rune('a'+rng.IntN(20)))
+				if _, exists := holds[name]; !exists {
+					holds[name] = wants(name, at(step))
+				}
+			case 3:
+				for name := range holds {
+					delete(holds, name)
+					break
+				}
+			case 4:
+				pools[0].Ranges = []Range{mustRange(t, []string{"10.0.0.0/29", "10.0.0.0/30", "10.0.0.4-10.0.0.9"}[rng.IntN(3)])}
+			}
+			checkStep(t, rng, pools, holds)
+			if t.Failed() {
+				t.Fatalf("at seed %d, step %d", seed, step)
+			}
+		}
+	}
+}
+
+func checkStep(t *testing.T, rng *rand.Rand, pools []Pool, holds map[string]Request) {
+	t.Helper()
+	requests := make([]Request, 0, len(holds))
+	for _, r := range holds {
+		requests = append(requests, r)
+	}
+	got := Plan(pools, requests, nil)
+	rng.Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
+	if diff := cmp.Diff(got, Plan(pools, requests, nil), compareAddr, compareBig); diff != "" {
+		t.Errorf("the order of requests matters (-first +second):\n%s", diff)
+	}
+	owners := map[netip.Addr]string{}
+	for _, a := range got.Assignments {
+		for _, h := range a.Addresses {
+			if other, clash := owners[h.Addr]; clash {
+				t.Errorf("%s is given to %s and to %s", h.Addr, other, a.Service)
+			}
+			owners[h.Addr] = a.Service
+		}
+	}
+	for name, r := range holds {
+		for _, addr := range r.Holds {
+			if owners[addr] != name {
+				t.Errorf("%s held %s and lost it to %q", name, addr, owners[addr])
+			}
+		}
+	}
+	for addr, name := range owners {
+		r := holds[name]
+		if _, inPool := poolOf(pools, addr); !inPool && !slices.Contains(r.Holds, addr) {
+			t.Errorf("%s got %s, which no pool has", name, addr)
+		}
+		r.Holds = []netip.Addr{addr}
+		holds[name] = r
+	}
+	for _, r := range got.Refusals {
+		if !strings.Contains(r.Message, "spec.ipPools") {
+			t.Errorf("the refusal %q names no remedy", r.Message)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package ipam
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var compareAddr = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+
+func TestParsePools(t *testing.T) {
+	lan := PoolText{Name: "lan", Addresses: []string{"192.168.1.200-192.168.1.210"}}
+	for name, tc := range map[string]struct {
+		texts        []PoolText
+		want         []Pool
+		wantProblems []Problem
+	}{
+		"ranges of a pool are sorted by address": {
+			texts: []PoolText{{Name: "lan", Addresses: []string{"10.0.0.8/30", "10.0.0.0/30"}}},
+			want:  []Pool{{Name: "lan", Ranges: []Range{mustRange(t, "10.0.0.0/30"), mustRange(t, "10.0.0.8/30")}}},
+		},
+		"a reversed range is named by its place": {
+			texts:        []PoolText{lan, {Name: "b", Addresses: []string{"10.0.0.0/30", "10.0.1.9-10.0.1.1"}}},
+			wantProblems: []Problem{{Pool: 1, Index: 1, Message: `"10.0.1.9-10.0.1.1" ends before it begins: write 10.0.1.1-10.0.1.9`}},
+		},
+		"pools that overlap": {
+			texts: []PoolText{lan, {Name: "b", Addresses: []string{"192.168.1.208/28"}}},
+			wantProblems: []Problem{{Pool: 1, Index: 0, Message: `"192.168.1.208/28" overlaps "192.168.1.200-192.168.1.210" of pool "lan": ` +
+				`an address belongs to one pool, so take it out of one of the two`}},
+		},
+		"ranges of one pool that overlap": {
+			texts: []PoolText{{Name: "lan", Addresses: []string{"10.0.0.0/24", "10.0.0.255-10.0.1.3"}}},
+			wantProblems: []Problem{{Pool: 0, Index: 1, Message: `"10.0.0.255-10.0.1.3" overlaps "10.0.0.0/24" of pool "lan": ` +
+				`an address belongs to one pool, so take it out of one of the two`}},
+		},
+		"neighbours do not overlap": {
+			texts: []PoolText{{Name: "a", Addresses: []string{"10.0.0.0/25"}}, {Name: "b", Addresses: []string{"10.0.0.128/25"}}},
+			want: []Pool{{Name: "a", Ranges: []Range{mustRange(t, "10.0.0.0/25")}},
+				{Name: "b", Ranges: []Range{mustRange(t, "10.0.0.128/25")}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, problems := ParsePools(tc.texts)
+			if diff := cmp.Diff(tc.want, got, compareAddr); diff != "" {
+				t.Errorf("pools (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantProblems, problems); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
