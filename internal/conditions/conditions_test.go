@@ -1,0 +1,137 @@
+package conditions
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+func is(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: 3}
+}
+
+// healthy are the facts of a cluster in which all is well.
+func healthy() Facts {
+	return Facts{
+		Generation: 3,
+		State:      v1alpha1.Managed,
+		InForce:    3,
+		KubeProxy:  Verdict{Settled, v1alpha1.ReasonReady, "kube-proxy runs in mode nftables on 3 of 3 nodes"},
+		Pools:      1,
+		Speakers:   Speakers{Desired: 3, Ready: 3},
+	}
+}
+
+func TestFor(t *testing.T) {
+	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
+	kubeProxyReady := is("KubeProxyReady", yes, "Ready", "kube-proxy runs in mode nftables on 3 of 3 nodes")
+	poolsReady := is("IPPoolsReady", yes, "Ready", "every Service that asks for an address has one")
+	speakersReady := is("SpeakersReady", yes, "Ready", "3 of 3 speakers are ready")
+	noChange := is("Progressing", no, "Complete", "no change is under way")
+	fine := is("Degraded", no, "AsExpected", "nothing needs a person")
+
+	for name, tc := range map[string]struct {
+		facts func(*Facts)
+		want  []metav1.Condition
+	}{
+		"all is well": {
+			facts: func(*Facts) {},
+			want: []metav1.Condition{is("Ready", yes, "Ready", "all is as the spec asks"),
+				kubeProxyReady, poolsReady, speakersReady, noChange, fine},
+		},
+		"paused and well stays ready, and says that it is paused": {
+			facts: func(f *Facts) { f.State = v1alpha1.Paused },
+			want: []metav1.Condition{is("Ready", yes, "Paused", pausedMessage),
+				kubeProxyReady, poolsReady, speakersReady, is("Progressing", no, "Paused", pausedMessage), fine},
+		},
+		"a reversed range names the field, and what stays in force": {
+			facts: func(f *Facts) {
+				f.InForce = 2
+				f.Problems = []Problem{{Field: "spec.ipPools[0].addresses[0]", Message: `"10.0.0.9-10.0.0.1" ends before it begins: write 10.0.0.1-10.0.0.9`}}
+			},
+			want: []metav1.Condition{
+				is("Ready", no, "InvalidConfiguration", `IPPoolsReady: spec.ipPools[0].addresses[0]: "10.0.0.9-10.0.0.1" ends before it begins: `+
+					`write 10.0.0.1-10.0.0.9; the last good configuration (generation 2) stays in force`),
+				kubeProxyReady,
+				is("IPPoolsReady", no, "InvalidConfiguration", `spec.ipPools[0].addresses[0]: "10.0.0.9-10.0.0.1" ends before it begins: `+
+					`write 10.0.0.1-10.0.0.9; the last good configuration (generation 2) stays in force`),
+				speakersReady, noChange,
+				is("Degraded", yes, "InvalidConfiguration", `spec.ipPools[0].addresses[0]: "10.0.0.9-10.0.0.1" ends before it begins: `+
+					`write 10.0.0.1-10.0.0.9; the last good configuration (generation 2) stays in force`),
+			},
+		},
+		"pending Services are named up to three, the others counted": {
+			facts: func(f *Facts) {
+				for _, s := range []string{"a/1", "a/2", "a/3", "a/4", "a/5"} {
+					f.Refusals = append(f.Refusals, Refusal{Service: s, Reason: "PoolExhausted", Message: "full"})
+				}
+			},
+			want: []metav1.Condition{
+				is("Ready", no, "ServicesPending", "IPPoolsReady: a/1 (PoolExhausted): full; a/2 (PoolExhausted): full; a/3 (PoolExhausted): full; and 2 more of this kind (Service)"),
+				kubeProxyReady,
+				is("IPPoolsReady", no, "ServicesPending", "a/1 (PoolExhausted): full; a/2 (PoolExhausted): full; a/3 (PoolExhausted): full; and 2 more of this kind (Service)"),
+				speakersReady, noChange,
+				is("Degraded", yes, "ServicesPending", "a/1 (PoolExhausted): full; a/2 (PoolExhausted): full; a/3 (PoolExhausted): full; and 2 more of this kind (Service)"),
+			},
+		},
+		"a kube-proxy roll under way is progress, not damage": {
+			facts: func(f *Facts) {
+				f.KubeProxy = Verdict{Working, v1alpha1.ReasonRollingOut, "1 of 3 nodes run mode nftables; waiting for k8s-wl-01"}
+			},
+			want: []metav1.Condition{
+				is("Ready", no, "RollingOut", "KubeProxyReady: 1 of 3 nodes run mode nftables; waiting for k8s-wl-01"),
+				is("KubeProxyReady", no, "RollingOut", "1 of 3 nodes run mode nftables; waiting for k8s-wl-01"),
+				poolsReady, speakersReady,
+				is("Progressing", yes, "RollingOut", "1 of 3 nodes run mode nftables; waiting for k8s-wl-01"), fine,
+			},
+		},
+		"a speaker that is missing is named": {
+			facts: func(f *Facts) { f.Speakers = Speakers{Desired: 3, Ready: 2, Missing: []string{"k8s-wl-01 (ImagePullBackOff)"}} },
+			want: []metav1.Condition{
+				is("Ready", no, "SpeakersNotReady", "SpeakersReady: 2 of 3 speakers are ready; not ready: k8s-wl-01 (ImagePullBackOff)"),
+				kubeProxyReady, poolsReady,
+				is("SpeakersReady", no, "SpeakersNotReady", "2 of 3 speakers are ready; not ready: k8s-wl-01 (ImagePullBackOff)"),
+				is("Progressing", yes, "SpeakersNotReady", "2 of 3 speakers are ready; not ready: k8s-wl-01 (ImagePullBackOff)"), fine,
+			},
+		},
+		"an address that nobody answers for": {
+			facts: func(f *Facts) {
+				f.Unannounced = []Unannounced{{IP: "10.9.9.9", Message: "no node has an interface in its subnet"}}
+			},
+			want: []metav1.Condition{
+				is("Ready", no, "AddressesNotAnnounced", "SpeakersReady: 10.9.9.9: no node has an interface in its subnet"),
+				kubeProxyReady, poolsReady,
+				is("SpeakersReady", no, "AddressesNotAnnounced", "10.9.9.9: no node has an interface in its subnet"), noChange,
+				is("Degraded", yes, "AddressesNotAnnounced", "10.9.9.9: no node has an interface in its subnet"),
+			},
+		},
+		"an unusual announcer is remarked on while all is ready": {
+			facts: func(f *Facts) { f.Remarks = []string{"192.168.1.200: every node is excluded; k8s-cp-01 announces all the same"} },
+			want: []metav1.Condition{is("Ready", yes, "Ready", "all is as the spec asks"), kubeProxyReady, poolsReady,
+				is("SpeakersReady", yes, "Ready", "3 of 3 speakers are ready; 192.168.1.200: every node is excluded; k8s-cp-01 announces all the same"),
+				noChange, fine},
+		},
+		"two failing jobs are both in the summary": {
+			facts: func(f *Facts) { f.DataplaneError, f.AddressesError = "applying DaemonSet: forbidden", "patching Service a/1: timeout" },
+			want: []metav1.Condition{
+				is("Ready", no, "ApplyFailed", "IPPoolsReady: patching Service a/1: timeout; it is tried again. SpeakersReady: applying DaemonSet: forbidden; it is tried again"),
+				kubeProxyReady,
+				is("IPPoolsReady", no, "ApplyFailed", "patching Service a/1: timeout; it is tried again"),
+				is("SpeakersReady", no, "ApplyFailed", "applying DaemonSet: forbidden; it is tried again"),
+				noChange,
+				is("Degraded", yes, "ApplyFailed", "patching Service a/1: timeout; it is tried again"),
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := healthy()
+			tc.facts(&facts)
+			if diff := cmp.Diff(tc.want, For(facts)); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

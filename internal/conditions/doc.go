@@ -1,0 +1,2 @@
+// Package conditions turns facts about the cluster into the conditions of the ClusterNetworking object.
+package conditions
