@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lanyard-dev/lanyard/test/lab/oci"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "lab:", err)
+		stop()
+		os.Exit(1) //nolint:gocritic // the deferred stop has been called
+	}
+}
+
+func command() *cobra.Command {
+	var l lab
+	root := &cobra.Command{
+		Use:           "lab",
+		Short:         "A real kubeadm cluster on this machine, in network namespaces of its own",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return l.locate()
+		},
+	}
+	name := os.Getenv("LANYARD_LAB")
+	if name == "" {
+		name = "lanyard"
+	}
+	root.PersistentFlags().StringVar(&l.name, "name", name, "the lab's name (also LANYARD_LAB); labs of different names run side by side")
+	root.AddCommand(lifecycleCommands(&l)...)
+	root.AddCommand(useCommands(&l)...)
+	root.AddCommand(faultCommands(&l)...)
+	root.AddCommand(imageCommand())
+	return root
+}
+
+// locate finds the lab's folders.
+func (l *lab) locate() error {
+	if l.name == "" || strings.ContainsAny(l.name, "/. ") {
+		return fmt.Errorf("--name is %q: a lab's name has neither dots, slashes nor spaces", l.name)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return fmt.Errorf("finding the cache: %w", err)
+	}
+	l.cache = filepath.Join(cache, "lanyard")
+	l.state = filepath.Join(l.cache, "labs", l.name)
+	return nil
+}
+
+func lifecycleCommands(l *lab) []*cobra.Command {
+	p := progress{os.Stderr}
+	var nodes int
+	up := &cobra.Command{Use: "up", Short: "Start the lab, or mend what is down", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return l.up(cmd.Context(), p, nodes) }}
+	up.Flags().IntVar(&nodes, "nodes", 0, "how many nodes, the control plane included (default 3, or what the lab has)")
+	return []*cobra.Command{
+		up,
+		{Use: "down", Short: "Remove the lab; the cache stays", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return l.down(cmd.Context(), p) }},
+		{Use: "build", Short: "Build all that a lab needs into the cache", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return l.prepare(cmd.Context(), p) }},
+		{Use: "assets", Short: "Build etcd, kube-apiserver and kubectl, and print their folder, for KUBEBUILDER_ASSETS", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				if err := l.build(cmd.Context(), p, apiPrograms); err != nil {
+					return err
+				}
+				fmt.Println(l.bin())
+				return nil
+			}},
+		{Use: "leftovers", Short: "List what the lab has on this machine; fail if there is anything", Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				found, err := l.leftovers()
+				if err != nil || len(found) == 0 {
+					return err
+				}
+				return errors.New("left over:\n" + strings.Join(found, "\n"))
+			}},
+		{Use: "node-init NODE", Hidden: true, Args: cobra.ExactArgs(1),
+			RunE: func(_ *cobra.Command, args []string) error { return l.nodeInit(args[0]) }},
+	}
+}
+
+func useCommands(l *lab) []*cobra.Command {
+	return []*cobra.Command{
+		{Use: "exec HOST -- COMMAND", Short: "Run a command on a node or on k8s-ops", Args: cobra.MinimumNArgs(2),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				inside, err := l.command(cmd.Context(), args[0], args[1:])
+				if err != nil {
+					return err
+				}
+				path, err := exec.LookPath(inside.Path)
+				if err != nil {
+					return fmt.Errorf("finding nsenter: %w", err)
+				}
+				return syscall.Exec(path, inside.Args, inside.Env) // signals, terminal and exit code are the command's own
+			}},
+		{Use: "kubeconfig", Short: "Print the path of the admin's kubeconfig, for use on the LAN", Args: cobra.NoArgs,
+			Run: func(*cobra.Command, []string) { fmt.Println(l.adminKubeconfig()) }},
+		{Use: "load IMAGE.tar...", Short: "Load images on all nodes", Args: cobra.MinimumNArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				for _, h := range l.nodes() {
+					for _, file := range args {
+						absolute, err := filepath.Abs(file)
+						if err != nil {
+							return fmt.Errorf("finding %s: %w", file, err)
+						}
+						if err := l.load(cmd.Context(), h.name, absolute); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			}},
+		{Use: "status", Short: "Show hosts, power, cables and readiness", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return l.status(cmd.Context(), os.Stdout) }},
+	}
+}
+
+func faultCommands(l *lab) []*cobra.Command {
+	var silently bool
+	cut := &cobra.Command{Use: "cut HOST", Short: "Pull a host's cable", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return l.cut(cmd.Context(), args[0], silently) }}
+	cut.Flags().BoolVar(&silently, "silent", false, "keep the host's carrier, as behind a switch port that died")
+	return []*cobra.Command{
+		cut,
+		{Use: "mend HOST", Short: "Plug a host's cable in again", Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return l.mend(cmd.Context(), args[0]) }},
+		{Use: "kill NODE", Short: "Cut a node's power", Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				if _, err := l.find(args[0]); err != nil {
+					return err
+				}
+				return l.killNode(cmd.Context(), args[0])
+			}},
+		{Use: "start NODE", Short: "Turn a killed node on again", Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return l.start(cmd.Context(), args[0]) }},
+	}
+}
+
+func imageCommand() *cobra.Command {
+	var (
+		binaries        []string
+		user, ref, file string
+	)
+	cmd := &cobra.Command{Use: "image", Short: "Pack static programs into an image, without a container engine", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			spec := oci.Spec{Reference: ref, User: user, Entrypoint: []string{"/" + filepath.Base(binaries[0])}}
+			for _, b := range binaries {
+				spec.Files = append(spec.Files, oci.File{Path: "/" + filepath.Base(b), Source: b, Mode: 0o755})
+			}
+			return oci.Write(spec, file)
+		}}
+	cmd.Flags().StringSliceVar(&binaries, "binary", nil, "the programs; the first is the entry point")
+	cmd.Flags().StringVar(&user, "user", "65532:65532", "what they run as")
+	cmd.Flags().StringVar(&ref, "ref", "", "the image's full name with its tag")
+	cmd.Flags().StringVar(&file, "out", "", "the tar file to write")
+	for _, required := range []string{"binary", "ref", "out"} {
+		cobra.CheckErr(cmd.MarkFlagRequired(required))
+	}
+	return cmd
+}

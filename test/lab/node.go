@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/vishvananda/netns"
+)
+
+// boot starts a node: its first process, which is this program again, in namespaces of its own on the node's network.
+func (l lab) boot(ctx context.Context, h host) error {
+	if err := os.MkdirAll(l.disk(h.name), 0o755); err != nil {
+		return fmt.Errorf("making the disk of %s: %w", h.name, err)
+	}
+	if err := makeCgroups(l.cgroup(h.name)); err != nil {
+		return fmt.Errorf("making the cgroups of %s: %w", h.name, err)
+	}
+	if err := os.WriteFile(filepath.Join(l.disk(h.name), "containerd.toml"), []byte(containerdConfig()), 0o644); err != nil {
+		return fmt.Errorf("configuring containerd of %s: %w", h.name, err)
+	}
+	if err := os.WriteFile(filepath.Join(l.disk(h.name), "cni.conflist"), []byte(cniConfig(h)), 0o644); err != nil {
+		return fmt.Errorf("configuring the pod network of %s: %w", h.name, err)
+	}
+	id, err := l.fork(h)
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", h.name, err)
+	}
+	if err := os.WriteFile(l.pidFile(h.name), []byte(id.String()), 0o644); err != nil {
+		return fmt.Errorf("noting the process of %s: %w", h.name, err)
+	}
+	return l.awaitContainerd(ctx, h.name)
+}
+
+// awaitContainerd waits until the node's container runtime answers.
+func (l lab) awaitContainerd(ctx context.Context, node string) error {
+	log := filepath.Join(l.disk(node), "containerd.log")
+	err := waitFor(ctx, "containerd on "+node, time.Minute, func(ctx context.Context) (bool, error) {
+		if _, running := l.process(node); !running {
+			return false, fmt.Errorf("%s is down: %s", node, lastLinesOf(filepath.Join(l.disk(node), "node.log"), 5))
+		}
+		_, err := l.in(ctx, node, "ctr", "version")
+		return err == nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("%w; the end of %s:\n%s", err, log, lastLinesOf(log, 10))
+	}
+	return nil
+}
+
+// fork starts the first process. The network namespace is entered on this thread, which the child inherits; the thread is not used
+// again.
+func (l lab) fork(h host) (identity, error) {
+	log, err := os.OpenFile(filepath.Join(l.disk(h.name), "node.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return identity{}, err
+	}
+	defer log.Close() //nolint:errcheck // the child has its own handle
+	cmd := exec.Command(l.binary(), "node-init", "--name", l.name, h.name)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = []string{"PATH=" + l.path(), "HOME=/root"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setsid:     true,
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWPID,
+	}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		started <- func() error {
+			ns, err := netns.GetFromName(l.netns(h))
+			if err != nil {
+				return fmt.Errorf("opening its network namespace: %w", err)
+			}
+			defer ns.Close() //nolint:errcheck // only a handle
+			if err := netns.Set(ns); err != nil {
+				return fmt.Errorf("entering its network namespace: %w", err)
+			}
+			return cmd.Start()
+		}()
+	}()
+	if err := <-started; err != nil {
+		return identity{}, err
+	}
+	return identify(cmd.Process.Pid)
+}
+
+// path is where programs are found on the lab's hosts.
+func (l lab) path() string {
+	return l.bin() + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+}
+
+// in runs a command on a node to its end.
+func (l lab) in(ctx context.Context, node string, command ...string) (string, error) {
+	cmd, err := l.command(ctx, node, command)
+	if err != nil {
+		return "", err
+	}
+	return runCommand(cmd)
+}
+
+// command is a command on a host: inside all of a node's namespaces, or only on the workstation's network.
+func (l lab) command(ctx context.Context, name string, command []string) (*exec.Cmd, error) {
+	var enter []string
+	if name == workstationOps.name {
+		enter = []string{"--net=" + filepath.Join(netnsFolder, l.netns(workstationOps))}
+	} else {
+		id, running := l.process(name)
+		if !running {
+			return nil, fmt.Errorf("%s is down, or there is no such host in lab %q: see `lab status`", name, l.name)
+		}
+		enter = []string{"--target", fmt.Sprint(id.pid), "--all"}
+	}
+	cmd := exec.CommandContext(ctx, "nsenter", append(append(enter, "--"), command...)...)
+	cmd.Env = append(withoutKey(os.Environ(), "PATH", "KUBECONFIG"), "PATH="+l.path(), "KUBECONFIG="+l.adminKubeconfig(),
+		"CONTAINERD_ADDRESS=/run/containerd/containerd.sock", "LANYARD_LAB="+l.name)
+	return cmd, nil
+}
+
+// withoutKey drops variables from an environment.
+func withoutKey(env []string, keys ...string) []string {
+	var kept []string
+	for _, pair := range env {
+		key, _, _ := strings.Cut(pair, "=")
+		drop := false
+		for _, k := range keys {
+			drop = drop || k == key
+		}
+		if !drop {
+			kept = append(kept, pair)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,2 @@
+// Package oci makes container images from files, without a container engine.
+package oci

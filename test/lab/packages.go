@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// debianPackages are what a lab needs from Debian, each with a file that tells whether it is there.
+var debianPackages = map[string]string{
+	"conntrack":       "/usr/sbin/conntrack",
+	"curl":            "/usr/bin/curl",
+	"iproute2":        "/usr/sbin/ip",
+	"ipset":           "/usr/sbin/ipset",
+	"iptables":        "/usr/sbin/iptables",
+	"iputils-arping":  "/usr/bin/arping",
+	"kmod":            "/usr/bin/kmod",
+	"libpcre2-8-0":    "/usr/lib/x86_64-linux-gnu/libpcre2-8.so.0",
+	"nftables":        "/usr/sbin/nft",
+	"procps":          "/usr/bin/ps",
+	"runc":            "/usr/sbin/runc",
+	"tcpdump":         "/usr/bin/tcpdump",
+	"util-linux":      "/usr/bin/nsenter",
+	"ca-certificates": "/etc/ssl/certs/ca-certificates.crt",
+}
+
+// installPackages installs what is missing from Debian, and says so.
+func installPackages(ctx context.Context, p progress) error {
+	var missing []string
+	for name, file := range debianPackages {
+		if _, err := os.Stat(file); err != nil {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return p.step("installing Debian packages "+strings.Join(missing, " "), func() error {
+		if _, err := run(ctx, "apt-get", "update"); err != nil {
+			return err
+		}
+		install := exec.CommandContext(ctx, "apt-get", append([]string{"install", "--yes", "--no-install-recommends"}, missing...)...)
+		install.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		_, err := runCommand(install)
+		return err
+	})
+}
+
+// unpackNginx unpacks Debian's nginx into a folder, without installing it: the machine gets no web server.
+func unpackNginx(ctx context.Context, folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("making a folder for nginx: %w", err)
+	}
+	download := exec.CommandContext(ctx, "apt-get", "download", "nginx", "nginx-common")
+	download.Dir = folder
+	if _, err := runCommand(download); err != nil {
+		// The package lists may be older than the archive.
+		if _, err := run(ctx, "apt-get", "update"); err != nil {
+			return err
+		}
+		again := exec.CommandContext(ctx, "apt-get", "download", "nginx", "nginx-common")
+		again.Dir = folder
+		if _, err := runCommand(again); err != nil {
+			return err
+		}
+	}
+	archives, err := filepath.Glob(filepath.Join(folder, "*.deb"))
+	if err != nil {
+		return fmt.Errorf("looking for nginx's archives: %w", err)
+	}
+	for _, archive := range archives {
+		if _, err := run(ctx, "dpkg-deb", "--extract", archive, folder); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+)
+
+// The versions of what a lab is made of. The cache is keyed by them.
+const (
+	kubernetesVersion = "v1.36.3"
+	etcdVersion       = "v3.7.3"
+	containerdVersion = "v2.4.2"
+	// The tags that kubeadm of this version asks for.
+	pauseTag = "3.10.2"
+	etcdTag  = "3.6.8-0"
+)
+
+// role is what a host is for.
+type role int
+
+const (
+	controlPlane role = iota
+	worker
+	workstation
+)
+
+// host is one machine on the lab's LAN: a network namespace, and for nodes a process tree and a disk of its own.
+//
+//	             192.168.1.0/24, bridge br0 in namespace NAME.lan
+//	────┬──────────────────┬──────────────────┬──────────────────┬────
+//	k8s-ops .122     k8s-cp-01 .125     k8s-wl-01 .128     k8s-wl-02 .129
+//	                 pods 10.244.1.0/24 pods 10.244.2.0/24 pods 10.244.3.0/24
+type host struct {
+	name string
+	role role
+	addr netip.Addr
+	// pods is the node's pod range; not valid for the workstation.
+	pods netip.Prefix
+}
+
+var (
+	lanPrefix      = netip.MustParsePrefix("192.168.1.0/24")
+	podRange       = netip.MustParsePrefix("10.244.0.0/16")
+	workstationOps = host{name: "k8s-ops", role: workstation, addr: netip.MustParseAddr("192.168.1.122")}
+)
+
+// maxNodes keeps node addresses below the tutorial's pool, which starts at .200.
+const maxNodes = 60
+
+// nodesOf returns the nodes of a lab with n of them, named and numbered as in the tutorial: the control plane first.
+func nodesOf(n int) ([]host, error) {
+	if n < 1 || n > maxNodes {
+		return nil, fmt.Errorf("--nodes is %d: a lab has 1 to %d nodes", n, maxNodes)
+	}
+	nodes := []host{{name: "k8s-cp-01", role: controlPlane, addr: netip.MustParseAddr("192.168.1.125"), pods: podsOf(1)}}
+	for i := 1; i < n; i++ {
+		nodes = append(nodes, host{
+			name: fmt.Sprintf("k8s-wl-%02d", i),
+			role: worker,
+			addr: netip.AddrFrom4([4]byte{192, 168, 1, byte(127 + i)}),
+			pods: podsOf(i + 1),
+		})
+	}
+	return nodes, nil
+}
+
+// podsOf returns the pod range of the i-th node: 10.244.i.0/24.
+func podsOf(i int) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(i), 0}), 24)
+}
+
+// lab is one lab on this machine. Several with different names can run side by side: each has a LAN of its own.
+type lab struct {
+	name string
+	// state is the folder with everything that the lab keeps on disk while it is up.
+	state string
+	// cache is the folder with what is built once for all labs.
+	cache string
+}
+
+// lan is the network namespace with the bridge.
+func (l lab) lan() string { return l.name + ".lan" }
+
+// netns is the network namespace of a host.
+func (l lab) netns(h host) string { return l.name + "." + h.name }
+
+// cgroup is the node's cgroup below each hierarchy's root.
+func (l lab) cgroup(node string) string { return filepath.Join("lanyard-lab", l.name, node) }
+
+// disk is the folder with the node's own files.
+func (l lab) disk(node string) string { return filepath.Join(l.state, "nodes", node) }
+
+// binary is this program, where the nodes find it while they live.
+func (l lab) binary() string { return filepath.Join(l.state, "lab") }
+
+// adminKubeconfig is the cluster's admin kubeconfig, for use on the LAN.
+func (l lab) adminKubeconfig() string { return filepath.Join(l.state, "admin.conf") }
+
+// bin is the cache's folder of programs, which is also what envtest wants as KUBEBUILDER_ASSETS.
+func (l lab) bin() string {
+	return filepath.Join(l.cache, "bin", "kubernetes-"+kubernetesVersion+"-etcd-"+etcdVersion+"-containerd-"+containerdVersion)
+}
+
+// images is the cache's folder of images, each one tar file.
+func (l lab) images() string { return filepath.Join(l.bin(), "images") }
+
+// cable is the bridge port that a host is plugged into. Interface names have at most 15 characters.
+func cable(h host) string { return "v-" + h.name }

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// defaultNodes is one control plane and two workers.
+const defaultNodes = 3
+
+// up brings the lab to n nodes, all Ready, from whatever state it is in: nothing, half made, killed, or up already. n of 0 keeps the
+// number that it has.
+func (l lab) up(ctx context.Context, p progress, n int) error {
+	nodes, err := l.plan(n)
+	if err != nil {
+		return err
+	}
+	if err := l.prepare(ctx, p); err != nil {
+		return err
+	}
+	if err := makeFolders(l.state); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(l.state, "nodes-wanted"), []byte(strconv.Itoa(len(nodes))), 0o644); err != nil {
+		return fmt.Errorf("noting the number of nodes: %w", err)
+	}
+	if err := l.installBinary(); err != nil {
+		return err
+	}
+	if err := l.wire(ctx, append([]host{workstationOps}, nodes...)); err != nil {
+		return err
+	}
+	if err := p.step(fmt.Sprintf("starting %d nodes", len(nodes)), func() error { return l.bootAll(ctx, nodes) }); err != nil {
+		return err
+	}
+	if err := l.startCluster(ctx, p, nodes); err != nil {
+		return err
+	}
+	if err := p.step("waiting for the nodes to be Ready", func() error { return l.awaitReady(ctx, nodes) }); err != nil {
+		return err
+	}
+	p.say("the lab %q is up: %d nodes and the workstation k8s-ops. Try: lab exec k8s-ops -- kubectl get nodes -o wide", l.name, len(nodes))
+	return nil
+}
+
+// plan returns the nodes that the lab should have.
+func (l lab) plan(n int) ([]host, error) {
+	has := l.wanted()
+	switch {
+	case n == 0 && has > 0:
+		n = has
+	case n == 0:
+		n = defaultNodes
+	case n < has:
+		return nil, fmt.Errorf("--nodes is %d and lab %q has %d: a lab does not shrink; take it down first (lab down)", n, l.name, has)
+	}
+	return nodesOf(n)
+}
+
+// wanted is the number of nodes that the lab was last brought up with; 0 when it is down.
+func (l lab) wanted() int {
+	text, err := os.ReadFile(filepath.Join(l.state, "nodes-wanted"))
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.Atoi(string(text))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// nodes are the lab's nodes as it was last brought up.
+func (l lab) nodes() []host {
+	nodes, err := nodesOf(l.wanted())
+	if err != nil {
+		return nil
+	}
+	return nodes
+}
+
+// prepare makes everything that outlives a lab.
+func (l lab) prepare(ctx context.Context, p progress) error {
+	if err := installPackages(ctx, p); err != nil {
+		return err
+	}
+	if err := l.build(ctx, p, apiPrograms); err != nil {
+		return err
+	}
+	if err := l.build(ctx, p, nodePrograms); err != nil {
+		return err
+	}
+	return l.buildImages(ctx, p)
+}
+
+// installBinary copies this program to where nodes run it from: it may itself be a temporary file of `go run`.
+func (l lab) installBinary() error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	from, err := os.Open(self)
+	if err != nil {
+		return fmt.Errorf("opening this program: %w", err)
+	}
+	defer from.Close() //nolint:errcheck // only read
+	to, err := os.OpenFile(l.binary()+".partial", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	if err != nil {
+		return fmt.Errorf("copying this program: %w", err)
+	}
+	if _, err := io.Copy(to, from); err != nil {
+		return fmt.Errorf("copying this program: %w", err)
+	}
+	if err := to.Close(); err != nil {
+		return fmt.Errorf("copying this program: %w", err)
+	}
+	return os.Rename(l.binary()+".partial", l.binary())
+}
+
+// bootAll starts the nodes that are down and loads what images they lack, all at the same time.
+func (l lab) bootAll(ctx context.Context, nodes []host) error {
+	var group errgroup.Group
+	for _, h := range nodes {
+		group.Go(func() error {
+			if _, running := l.process(h.name); !running {
+				if err := l.boot(ctx, h); err != nil {
+					return err
+				}
+			}
+			return l.loadImages(ctx, h)
+		})
+	}
+	return group.Wait()
+}
