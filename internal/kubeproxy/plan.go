@@ -1,0 +1,291 @@
+package kubeproxy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+// Pod is a node's kube-proxy pod.
+type Pod struct {
+	Name, UID string
+	// Created is when the API server took the pod on.
+	Created time.Time
+	Ready   bool
+	// Failure says why its container does not stay up, with the end of what it said; empty when it does.
+	Failure string
+}
+
+// Witness says what there is on a node to tell how kube-proxy really runs.
+type Witness int
+
+// The witnesses.
+const (
+	// NoSpeaker: no speaker is meant to run there; only the pod tells.
+	NoSpeaker Witness = iota
+	// Silent: a speaker should run there and has not reported yet.
+	Silent
+	// Reporting: the speaker reports what kube-proxy says of itself.
+	Reporting
+)
+
+// Node is a node and its kube-proxy.
+type Node struct {
+	Name    string
+	Ready   bool
+	Witness Witness
+	// Mode is what kube-proxy says of itself; empty when it does not answer.
+	Mode string
+	// Pod is nil while there is none, or while it is being deleted.
+	Pod *Pod
+}
+
+// Facts are all that the roll is decided from. They are read anew each time, so a restart of the manager loses nothing.
+type Facts struct {
+	// Spec is nil when kube-proxy is not to be touched.
+	Spec *v1alpha1.KubeProxySpec
+	// Announcing says whether an L2 advertisement exists; with ipvs it needs strictARP.
+	Announcing bool
+	Layout     Layout
+	// Document is config.conf.
+	Document string
+	// Written is when we last wrote it, by the API server's clock; zero when we never did.
+	Written time.Time
+	Nodes   []Node
+	// OwnNode is the manager's node, whose kube-proxy is restarted last.
+	OwnNode string
+	Now     time.Time
+}
+
+// Action is what to do next.
+type Action int
+
+// The actions.
+const (
+	// Rest: there is nothing to do until the facts change.
+	Rest Action = iota
+	// Write config.conf as Decision.Edited.
+	Write
+	// Restart the pod Decision.Restart.
+	Restart
+	// Wait for the node in flight; look again after Decision.After at the latest.
+	Wait
+)
+
+// Decision is the one next step, and how the roll stands.
+type Decision struct {
+	Action  Action
+	Edited  string
+	Changes []Change
+	Restart *Pod
+	After   time.Duration
+	// Progress says whether the roll is done, goes on by itself, or needs a person.
+	Progress Progress
+	// Reason is one of the API's reasons.
+	Reason  string
+	Message string
+	// Updated of Total nodes run kube-proxy as asked.
+	Updated, Total int
+}
+
+// Progress says how the roll stands.
+type Progress int
+
+// The kinds of progress.
+const (
+	Done Progress = iota
+	Underway
+	Stuck
+)
+
+// The times of a roll.
+const (
+	// verifyWithin is how long a restarted kube-proxy may take until its node reports the mode that was asked for.
+	verifyWithin = 2 * time.Minute
+	// staleAfter is how long a restarted kube-proxy may report the old mode before it is restarted again: kubelet may start a pod on the
+	// ConfigMap's old content, until its watch or its next sync brings the new one.
+	staleAfter = 15 * time.Second
+	// staleFor is how long after a write old content can be the cause: kubelet's sync takes up to 90 s.
+	staleFor = 2 * time.Minute
+	// settledAfter is how long a pod without a witness has to stay Ready to be believed.
+	settledAfter = 10 * time.Second
+	// lookAgain is when to look at a node in flight, should no event come.
+	lookAgain = time.Second
+)
+
+// Plan returns the next step: the configuration is written first, then one kube-proxy after the other is restarted and verified. What
+// fails to come up stops the roll: the nodes behind it keep their working kube-proxy.
+//
+//	write ──▶ restart node 1 ──▶ it reports the mode ──▶ restart node 2 ──▶ … ──▶ done
+//	                 └──▶ it does not: stop, say which node and why
+func Plan(f Facts) Decision {
+	if f.Spec == nil {
+		return Decision{Reason: v1alpha1.ReasonNotManaged, Message: "spec.kubeProxy is absent: kube-proxy is not touched", Total: len(f.Nodes), Updated: len(f.Nodes)}
+	}
+	if !f.Layout.Managed {
+		return Decision{Progress: Stuck, Reason: v1alpha1.ReasonUnmanagedLayout, Message: f.Layout.Message, Total: len(f.Nodes)}
+	}
+	want := Fields{Mode: f.Spec.Mode}
+	current, err := Mode(f.Document)
+	if err != nil {
+		return Decision{Progress: Stuck, Reason: v1alpha1.ReasonInvalidConfiguration, Message: fmt.Sprintf("ConfigMap %s/%s: %v", Namespace, Name, err), Total: len(f.Nodes)}
+	}
+	mode := cmp.Or(string(f.Spec.Mode), Effective(current))
+	want.StrictARP = mode == string(v1alpha1.ProxyModeIPVS) && f.Announcing
+	edited, changes, err := Edit(f.Document, want)
+	if err != nil {
+		return Decision{Progress: Stuck, Reason: v1alpha1.ReasonInvalidConfiguration, Message: fmt.Sprintf("ConfigMap %s/%s: %v", Namespace, Name, err), Total: len(f.Nodes)}
+	}
+	r := roll{Facts: f, mode: mode, everyProcess: want.StrictARP}
+	if len(changes) > 0 {
+		return r.decision(Decision{Action: Write, Edited: edited, Changes: changes, Progress: Underway, Reason: v1alpha1.ReasonRollingOut, Message: "writing " + describe(changes)})
+	}
+	return r.next()
+}
+
+func describe(changes []Change) string {
+	var texts []string
+	for _, c := range changes {
+		texts = append(texts, c.String())
+	}
+	return strings.Join(texts, ", ")
+}
+
+// Effective is the mode that kube-proxy runs for a configured one: iptables when it is left open.
+func Effective(configured string) string {
+	return cmp.Or(configured, string(v1alpha1.ProxyModeIPTables))
+}
+
+// roll walks the nodes after the configuration is written.
+type roll struct {
+	Facts
+	mode string
+	// everyProcess says that the mode alone does not prove that a process read the new configuration.
+	everyProcess bool
+}
+
+func (r roll) next() Decision {
+	var waiting, pending []Node
+	for _, n := range r.ordered() {
+		switch {
+		case !n.Ready || r.updated(n): // a node that is not Ready is done when it returns
+		case n.Pod != nil && r.fresh(*n.Pod), n.Pod == nil, n.Witness == Silent:
+			waiting = append(waiting, n)
+		default:
+			pending = append(pending, n)
+		}
+	}
+	for _, n := range waiting {
+		if d, ends := r.overdue(n); ends {
+			return r.decision(d)
+		}
+	}
+	switch {
+	case len(waiting) > 0:
+		return r.decision(Decision{Action: Wait, After: lookAgain, Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
+			Message: "waiting for " + waiting[0].Name + ": " + r.doing(waiting[0])})
+	case len(pending) > 0:
+		return r.decision(Decision{Action: Restart, Restart: pending[0].Pod, After: lookAgain, Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
+			Message: "restarting kube-proxy on " + pending[0].Name})
+	case len(r.notReady()) > 0:
+		return r.decision(Decision{Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
+			Message: "not Ready, and updated when they return: " + strings.Join(r.notReady(), ", ")})
+	}
+	return r.decision(Decision{Progress: Done, Reason: v1alpha1.ReasonReady, Message: "kube-proxy runs as asked"})
+}
+
+// ordered returns the nodes by name, the manager's own last.
+func (r roll) ordered() []Node {
+	return slices.SortedFunc(slices.Values(r.Nodes), func(a, b Node) int {
+		if own := r.OwnNode; a.Name != b.Name && (a.Name == own || b.Name == own) {
+			return map[bool]int{true: 1, false: -1}[a.Name == own]
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+}
+
+// fresh says whether the pod was made after the configuration was written.
+func (r roll) fresh(p Pod) bool { return !r.Written.IsZero() && !p.Created.Before(r.Written) }
+
+// updated says whether the node's kube-proxy runs as asked. Only kube-proxy's own word counts where a speaker can ask it.
+func (r roll) updated(n Node) bool {
+	if n.Pod == nil {
+		return false
+	}
+	read := r.Written.IsZero() || r.fresh(*n.Pod)
+	switch n.Witness {
+	case Reporting:
+		return n.Mode == r.mode && (!r.everyProcess || read)
+	case NoSpeaker:
+		return read && n.Pod.Ready && n.Pod.Failure == "" && r.Now.Sub(n.Pod.Created) >= settledAfter
+	default:
+		return false
+	}
+}
+
+// overdue says what to do about a node that has been waited for long enough.
+func (r roll) overdue(n Node) (Decision, bool) {
+	if n.Pod == nil || !r.fresh(*n.Pod) {
+		return Decision{}, false
+	}
+	age := r.Now.Sub(n.Pod.Created)
+	stale := n.Witness == Reporting && n.Mode != "" && n.Mode != r.mode
+	switch {
+	case n.Pod.Failure != "":
+		return r.stalled(n, n.Pod.Failure), true
+	case stale && age >= staleAfter && n.Pod.Created.Sub(r.Written) < staleFor:
+		return Decision{Action: Restart, Restart: n.Pod, After: lookAgain, Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
+			Message: fmt.Sprintf("restarting kube-proxy on %s again: it started on the old configuration", n.Name)}, true
+	case age >= verifyWithin:
+		return r.stalled(n, r.doing(n)), true
+	}
+	return Decision{}, false
+}
+
+func (r roll) stalled(n Node, why string) Decision {
+	return Decision{Action: Wait, After: 10 * lookAgain, Progress: Stuck, Reason: v1alpha1.ReasonRolloutStalled, Message: fmt.Sprintf(
+		"kube-proxy on %s does not come up in mode %s: %s. No further node is touched. Set spec.kubeProxy.mode to a mode that this node can run; "+
+			"`kubectl -n %s logs -l %s=%s` tells more", n.Name, r.mode, why, Namespace, PodLabel, Name)}
+}
+
+// doing says what a node in flight is doing.
+func (r roll) doing(n Node) string {
+	switch {
+	case n.Pod == nil:
+		return "its kube-proxy pod is being made"
+	case n.Witness == Silent:
+		return "its speaker has not reported kube-proxy's mode yet"
+	case n.Witness == Reporting && n.Mode == "":
+		return "its kube-proxy does not answer yet"
+	case n.Witness == Reporting:
+		return fmt.Sprintf("its kube-proxy reports mode %s", n.Mode)
+	default:
+		return "its kube-proxy pod is not Ready for long enough yet"
+	}
+}
+
+func (r roll) notReady() []string {
+	var names []string
+	for _, n := range r.ordered() {
+		if !n.Ready && !r.updated(n) {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// decision adds the count of nodes to a decision, and to its message.
+func (r roll) decision(d Decision) Decision {
+	d.Total = len(r.Nodes)
+	for _, n := range r.Nodes {
+		if r.updated(n) {
+			d.Updated++
+		}
+	}
+	d.Message = fmt.Sprintf("%d of %d nodes run mode %s; %s", d.Updated, d.Total, r.mode, d.Message)
+	return d
+}
