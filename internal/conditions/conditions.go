@@ -78,6 +78,8 @@ type Speakers struct {
 // Unannounced is an allocated address for which no node answers.
 type Unannounced struct {
 	IP, Message string
+	// Explained means that a speaker said why; otherwise the speakers are just about to announce it.
+	Explained bool
 }
 
 // listed is how many of a kind a message names before it counts the rest.
@@ -153,11 +155,7 @@ func speakers(f Facts) Verdict {
 	case f.DataplaneError != "":
 		return Verdict{Failing, v1alpha1.ReasonApplyFailed, f.DataplaneError + "; it is tried again"}
 	case len(f.Unannounced) > 0:
-		var texts []string
-		for _, u := range f.Unannounced {
-			texts = append(texts, u.IP+": "+u.Message)
-		}
-		return Verdict{Failing, v1alpha1.ReasonAddressesNotAnnounced, first(texts, "address")}
+		return unannounced(f.Unannounced)
 	case f.Speakers.Desired == 0:
 		return Verdict{Working, v1alpha1.ReasonSpeakersNotReady, "no node runs a speaker yet: if this lasts, look at spec.speaker.nodeSelector and at " +
 			"the events of DaemonSet " + v1alpha1.SpeakerDaemonSet}
@@ -171,6 +169,20 @@ func speakers(f Facts) Verdict {
 		}
 		return Verdict{Settled, v1alpha1.ReasonReady, message}
 	}
+}
+
+// unannounced judges addresses that nobody answers for: a person is needed where a speaker can say why.
+func unannounced(all []Unannounced) Verdict {
+	v := Verdict{Standing: Working, Reason: v1alpha1.ReasonAddressesNotAnnounced}
+	var texts []string
+	for _, u := range all {
+		texts = append(texts, u.IP+": "+u.Message)
+		if u.Explained {
+			v.Standing = Failing
+		}
+	}
+	v.Message = first(texts, "address")
+	return v
 }
 
 // ready sums up: the first job that is not settled gives the reason, all of them the message.

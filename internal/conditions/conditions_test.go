@@ -89,7 +89,9 @@ func TestFor(t *testing.T) {
 			},
 		},
 		"a speaker that is missing is named": {
-			facts: func(f *Facts) { f.Speakers = Speakers{Desired: 3, Ready: 2, Missing: []string{"k8s-wl-01 (ImagePullBackOff)"}} },
+			facts: func(f *Facts) {
+				f.Speakers = Speakers{Desired: 3, Ready: 2, Missing: []string{"k8s-wl-01 (ImagePullBackOff)"}}
+			},
 			want: []metav1.Condition{
 				is("Ready", no, "SpeakersNotReady", "SpeakersReady: 2 of 3 speakers are ready; not ready: k8s-wl-01 (ImagePullBackOff)"),
 				kubeProxyReady, poolsReady,
@@ -99,7 +101,7 @@ func TestFor(t *testing.T) {
 		},
 		"an address that nobody answers for": {
 			facts: func(f *Facts) {
-				f.Unannounced = []Unannounced{{IP: "10.9.9.9", Message: "no node has an interface in its subnet"}}
+				f.Unannounced = []Unannounced{{IP: "10.9.9.9", Message: "no node has an interface in its subnet", Explained: true}}
 			},
 			want: []metav1.Condition{
 				is("Ready", no, "AddressesNotAnnounced", "SpeakersReady: 10.9.9.9: no node has an interface in its subnet"),
@@ -109,13 +111,17 @@ func TestFor(t *testing.T) {
 			},
 		},
 		"an unusual announcer is remarked on while all is ready": {
-			facts: func(f *Facts) { f.Remarks = []string{"192.168.1.200: every node is excluded; k8s-cp-01 announces all the same"} },
+			facts: func(f *Facts) {
+				f.Remarks = []string{"192.168.1.200: every node is excluded; k8s-cp-01 announces all the same"}
+			},
 			want: []metav1.Condition{is("Ready", yes, "Ready", "all is as the spec asks"), kubeProxyReady, poolsReady,
 				is("SpeakersReady", yes, "Ready", "3 of 3 speakers are ready; 192.168.1.200: every node is excluded; k8s-cp-01 announces all the same"),
 				noChange, fine},
 		},
 		"two failing jobs are both in the summary": {
-			facts: func(f *Facts) { f.DataplaneError, f.AddressesError = "applying DaemonSet: forbidden", "patching Service a/1: timeout" },
+			facts: func(f *Facts) {
+				f.DataplaneError, f.AddressesError = "applying DaemonSet: forbidden", "patching Service a/1: timeout"
+			},
 			want: []metav1.Condition{
 				is("Ready", no, "ApplyFailed", "IPPoolsReady: patching Service a/1: timeout; it is tried again. SpeakersReady: applying DaemonSet: forbidden; it is tried again"),
 				kubeProxyReady,

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"embed"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/chart"
@@ -70,8 +72,12 @@ func Render(v Values) ([]*unstructured.Unstructured, error) {
 	}
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = *version
+	plain, err := asPlain(v.chartValues())
+	if err != nil {
+		return nil, err
+	}
 	release := chartutil.ReleaseOptions{Name: "lanyard", Namespace: v.Namespace, Revision: 1, IsInstall: true}
-	values, err := chartutil.ToRenderValues(loaded, v.chartValues(), release, capabilities)
+	values, err := chartutil.ToRenderValues(loaded, plain, release, capabilities)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the chart's values: %w", err)
 	}
@@ -125,7 +131,7 @@ func (v Values) chartValues() map[string]any {
 			"secret":  v1alpha1.MembershipSecret,
 			"keyName": v1alpha1.MembershipKey,
 			"key":     base64.StdEncoding.EncodeToString(v.MembershipKey),
-			"port":    cmp.Or(int(speaker.MembershipPort), defaultPort),
+			"port":    strconv.Itoa(cmp.Or(int(speaker.MembershipPort), defaultPort)),
 		},
 		"speaker": map[string]any{
 			"name":             v1alpha1.SpeakerDaemonSet,
@@ -135,10 +141,23 @@ func (v Values) chartValues() map[string]any {
 			"nodeSelector":     speaker.NodeSelector,
 			"tolerations":      tolerations,
 			"resources":        resources,
-			"healthPort":       HealthPort,
+			"healthPort":       strconv.Itoa(HealthPort),
 			"logLevel":         cmp.Or(string(speaker.LogLevel), string(v1alpha1.LogLevelInfo)),
 		},
 	}
+}
+
+// asPlain returns values as maps, lists and scalars: Helm copies values field by field, which empties types like resource.Quantity.
+func asPlain(values map[string]any) (map[string]any, error) {
+	encoded, err := json.Marshal(values)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the chart's values: %w", err)
+	}
+	var plain map[string]any
+	if err := json.Unmarshal(encoded, &plain); err != nil {
+		return nil, fmt.Errorf("decoding the chart's values: %w", err)
+	}
+	return plain, nil
 }
 
 // defaultResources leave the CPU without a limit: throttling a speaker slows failover down.

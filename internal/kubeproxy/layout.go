@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Where kubeadm keeps kube-proxy.
@@ -50,4 +51,9 @@ func readsConfig(ds *appsv1.DaemonSet, configMap string) bool {
 	return mounted && slices.ContainsFunc(pod.Containers, func(c corev1.Container) bool {
 		return slices.Contains(c.Command, configFlag) || slices.Contains(c.Args, configFlag)
 	})
+}
+
+// PodSelector selects kube-proxy's pods, as kubeadm labels them.
+func PodSelector() labels.Selector {
+	return labels.SelectorFromSet(labels.Set{PodLabel: Name})
 }

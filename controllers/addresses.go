@@ -1,0 +1,227 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/ipam"
+)
+
+// parallelWrites is how many Services are patched at a time.
+const parallelWrites = 16
+
+// AddressesReconciler gives Services of type LoadBalancer their addresses. Exactly one worker in one manager, the leader, runs it:
+// it plans for all Services at once, so it needs no locks.
+type AddressesReconciler struct {
+	client    client.Client
+	recorder  events.EventRecorder
+	namespace string
+	board     *board
+	services  serviceView
+	// told are the refusals that were said in Events, so that each is said once.
+	told map[types.UID]ipam.Refusal
+}
+
+func newAddressesReconciler(mgr ctrl.Manager, b *board, o Options) *AddressesReconciler {
+	return &AddressesReconciler{
+		client: mgr.GetClient(), recorder: mgr.GetEventRecorder("lanyard"), namespace: o.Namespace, board: b,
+		services: serviceView{cache: mgr.GetClient(), live: mgr.GetAPIReader(), newer: map[types.UID]*corev1.Service{}},
+	}
+}
+
+// SetupWithManager registers the reconciler.
+func (r *AddressesReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("addresses").
+		Watches(&corev1.Service{}, toSingleton).
+		Watches(&corev1.ConfigMap{}, toSingleton, builder.WithPredicates(named(v1alpha1.ConfigurationConfigMap))).
+		Watches(&v1alpha1.ClusterNetworking{}, toSingleton, builder.WithPredicates(specChanged)).
+		Watches(&v1alpha1.NodeNetworking{}, toSingleton, builder.WithPredicates(interfacesChanged)).
+		WithOptions(singleWorker).
+		Complete(r)
+}
+
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=services/status,verbs=patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=networking.lanyard.dev,resources=nodenetworkings,verbs=get;list;watch
+
+// Reconcile plans all addresses anew and writes what differs.
+func (r *AddressesReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	state, err := r.gather(ctx)
+	if err != nil {
+		r.board.post(func(b *reports) { b.addresses = &addressesReport{err: err} })
+		return ctrl.Result{}, err
+	}
+	plan := ipam.Plan(state.pools, state.demand.requests, state.demand.taken)
+	switch state.standing {
+	case absent: // nothing to allocate from, nothing to take back
+		plan = ipam.Result{}
+	case withdrawn:
+		plan = ipam.Result{}
+		err = r.apply(ctx, writesOf(state.demand, nil))
+	case frozen:
+		plan.Assignments = held(state.demand, plan.Assignments)
+	case allocating:
+		err = r.apply(ctx, writesOf(state.demand, plan.Assignments))
+		r.tell(state.demand, plan.Refusals)
+	}
+	r.board.post(func(b *reports) {
+		b.addresses = &addressesReport{pools: plan.Pools, assignments: plan.Assignments, refusals: withoutAddress(plan), err: err}
+	})
+	return ctrl.Result{}, err
+}
+
+// standing says what the allocator may do.
+type standing int
+
+const (
+	// allocating: plan and write.
+	allocating standing = iota
+	// frozen: the object is paused; plan, but write nothing.
+	frozen
+	// absent: no configuration is in force, and the object exists: keep everything as it is.
+	absent
+	// withdrawn: the object and its configuration are gone: take our addresses back.
+	withdrawn
+)
+
+// addressState is all that a pass decides from.
+type addressState struct {
+	standing standing
+	pools    []ipam.Pool
+	demand   demand
+}
+
+func (r *AddressesReconciler) gather(ctx context.Context) (addressState, error) {
+	cnet, err := clusterNetworking(ctx, r.client)
+	if err != nil {
+		return addressState{}, err
+	}
+	inForce, err := configurationInForce(ctx, r.client, r.namespace)
+	if err != nil {
+		return addressState{}, err
+	}
+	services, err := r.services.list(ctx)
+	if err != nil {
+		return addressState{}, err
+	}
+	var nodes v1alpha1.NodeNetworkingList
+	if err := r.client.List(ctx, &nodes); err != nil {
+		return addressState{}, fmt.Errorf("listing NodeNetworkings: %w", err)
+	}
+	state := addressState{}
+	switch {
+	case inForce != nil:
+		pools, problems := ipam.ParsePools(poolTexts(inForce.IPPools))
+		if len(problems) > 0 {
+			return addressState{}, fmt.Errorf("ConfigMap %s/%s holds pools that were never good (%s): delete it, and it is made anew from the spec",
+				r.namespace, v1alpha1.ConfigurationConfigMap, problems[0].Message)
+		}
+		state.pools = pools
+		if cnet != nil && cnet.Spec.ManagementState == v1alpha1.Paused {
+			state.standing = frozen
+		}
+	case cnet != nil:
+		state.standing = absent
+	default:
+		state.standing = withdrawn
+	}
+	state.demand = demandOf(services, nodes.Items, state.pools)
+	return state, nil
+}
+
+// apply makes the writes, some at a time. One that fails does not stop the others; all are planned anew on the next pass.
+func (r *AddressesReconciler) apply(ctx context.Context, writes []write) error {
+	var (
+		group errgroup.Group
+		mu    sync.Mutex
+		errs  []error
+	)
+	group.SetLimit(parallelWrites)
+	for _, w := range writes {
+		group.Go(func() error {
+			svc, err := r.write(ctx, w)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, err)
+			} else if svc != nil {
+				r.services.note(svc)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // the functions return no errors: they are in errs
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+// write patches one Service and returns it as it is now; nil when it is gone.
+func (r *AddressesReconciler) write(ctx context.Context, w write) (*corev1.Service, error) {
+	body, err := w.patch()
+	if err != nil {
+		return nil, err
+	}
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.service.Namespace, Name: w.service.Name}}
+	err = r.client.Status().Patch(ctx, svc, client.RawPatch(types.JSONPatchType, body), client.FieldOwner(v1alpha1.FieldManager))
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("writing the addresses of Service %s/%s: %w", svc.Namespace, svc.Name, err)
+	}
+	logf.FromContext(ctx).Info("wrote addresses", "service", client.ObjectKeyFromObject(svc), "addresses", allocatedText(w.addresses))
+	return svc, nil
+}
+
+// tell says in an Event why a Service was refused, once per reason, and when it has its address after all.
+func (r *AddressesReconciler) tell(d demand, refusals []ipam.Refusal) {
+	told := make(map[types.UID]ipam.Refusal, len(refusals))
+	for _, refusal := range refusals {
+		svc := d.services[refusal.Service]
+		if r.told[svc.UID] != refusal {
+			r.recorder.Eventf(svc, nil, corev1.EventTypeWarning, string(refusal.Reason), "Allocate", "%s", refusal.Message)
+		}
+		told[svc.UID] = refusal
+	}
+	r.told = told
+}
+
+// withoutAddress returns the refusals of Services that got nothing at all.
+func withoutAddress(plan ipam.Result) []ipam.Refusal {
+	served := make(map[string]bool, len(plan.Assignments))
+	for _, a := range plan.Assignments {
+		served[a.Service] = true
+	}
+	return slices.DeleteFunc(slices.Clone(plan.Refusals), func(r ipam.Refusal) bool { return served[r.Service] })
+}
+
+// held returns the part of the assignments that the Services show already.
+func held(d demand, assignments []ipam.Assignment) []ipam.Assignment {
+	var shown []ipam.Assignment
+	for _, a := range assignments {
+		has := holds(d.services[a.Service])
+		a.Addresses = slices.DeleteFunc(slices.Clone(a.Addresses), func(h ipam.Holding) bool { return !slices.Contains(has, h.Addr) })
+		if len(a.Addresses) > 0 {
+			shown = append(shown, a)
+		}
+	}
+	return shown
+}

@@ -1,0 +1,85 @@
+package controllers
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/ipam"
+)
+
+// write is one change of a Service's status.
+type write struct {
+	service *corev1.Service
+	// addresses are all that the Service has after the write; none withdraws what it shows.
+	addresses []ipam.Holding
+}
+
+// writesOf returns the writes that make the Services show what the plan gives them, in the order of requests.
+func writesOf(d demand, assignments []ipam.Assignment) []write {
+	assigned := make(map[string][]ipam.Holding, len(assignments))
+	for _, a := range assignments {
+		assigned[a.Service] = a.Addresses
+	}
+	var writes []write
+	for _, r := range d.requests {
+		svc, addresses := d.services[r.Service], assigned[r.Service]
+		if !shows(svc, addresses) {
+			writes = append(writes, write{service: svc, addresses: addresses})
+		}
+	}
+	return writes
+}
+
+// shows says whether the Service's status and memory already are what the assignment says. A Service that never had an address
+// needs no memory of it, and one that lost its address keeps the memory, to get the same one back.
+func shows(svc *corev1.Service, addresses []ipam.Holding) bool {
+	held := holds(svc)
+	if len(addresses) == 0 {
+		return len(svc.Status.LoadBalancer.Ingress) == 0
+	}
+	same := slices.EqualFunc(held, addresses, func(a netip.Addr, h ipam.Holding) bool { return a == h.Addr })
+	return same && svc.Annotations[v1alpha1.AllocatedAnnotation] == allocatedText(addresses)
+}
+
+// patch returns the write as a JSON patch (RFC 6902) of the status subresource, which carries annotations too. It tests the
+// identity and the status that it replaces, not the resourceVersion: what others write to other fields meanwhile is none of its
+// business and would make most of the writes to a busy Service fail.
+func (w write) patch() ([]byte, error) {
+	type operation struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	ops := []operation{
+		{"test", "/metadata/uid", w.service.UID},
+		{"test", "/status/loadBalancer", w.service.Status.LoadBalancer},
+		{"replace", "/status/loadBalancer", loadBalancerStatus(w.addresses)},
+	}
+	if len(w.addresses) > 0 {
+		if w.service.Annotations == nil {
+			ops = append(ops, operation{"test", "/metadata/annotations", nil}, operation{"add", "/metadata/annotations", map[string]string{}})
+		}
+		// "/" is written "~1" in a JSON pointer (RFC 6901).
+		ops = append(ops, operation{"add", "/metadata/annotations/networking.lanyard.dev~1allocated", allocatedText(w.addresses)})
+	}
+	body, err := json.Marshal(ops)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the patch of Service %s/%s: %w", w.service.Namespace, w.service.Name, err)
+	}
+	return body, nil
+}
+
+// loadBalancerStatus is the status that shows the addresses. ipMode is VIP: with Proxy, kube-proxy would ignore them.
+func loadBalancerStatus(addresses []ipam.Holding) corev1.LoadBalancerStatus {
+	var status corev1.LoadBalancerStatus
+	for _, h := range addresses {
+		status.Ingress = append(status.Ingress, corev1.LoadBalancerIngress{IP: h.Addr.String(), IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)})
+	}
+	return status
+}

@@ -1,0 +1,100 @@
+package controllers
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+// Options are what the reconcilers need to know about the manager that runs them.
+type Options struct {
+	// Namespace is the manager's own, in which the speakers run.
+	Namespace string
+	// Deployment is the manager's own Deployment: the speakers run its image and are removed with it.
+	Deployment string
+	// NodeName is the node that the manager runs on; its kube-proxy is restarted last. Empty when it runs outside the cluster.
+	NodeName string
+	// SpeakerImage is the speakers' image when there is no such Deployment, because the manager runs outside the cluster.
+	SpeakerImage string
+	// WithdrawAfter is how long after the ClusterNetworking was deleted its addresses are withdrawn and its speakers removed.
+	WithdrawAfter time.Duration
+}
+
+// Setup registers all reconcilers with the manager.
+func Setup(mgr ctrl.Manager, options Options) error {
+	b := newBoard()
+	for _, r := range []interface{ SetupWithManager(ctrl.Manager) error }{
+		newKubeProxyReconciler(mgr, b, options),
+		newDataplaneReconciler(mgr, b, options),
+		newAddressesReconciler(mgr, b, options),
+		newStatusReconciler(mgr, b, options),
+	} {
+		if err := r.SetupWithManager(mgr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// singleton is the one request that every reconciler works on: the whole network is planned at once.
+var singleton = reconcile.Request{NamespacedName: types.NamespacedName{Name: v1alpha1.ClusterNetworkingName}}
+
+// toSingleton lets any event cause a pass over everything; passes coalesce in the queue.
+var toSingleton = handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+	return []reconcile.Request{singleton}
+})
+
+// singleWorker runs a reconciler alone and retries errors after 50 ms to 30 s.
+var singleWorker = controller.Options{
+	MaxConcurrentReconciles: 1,
+	RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, 30*time.Second),
+}
+
+// named lets only the object of this name through.
+func named(name string) predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == name })
+}
+
+// specChanged lets changes of the spec through, not those of the status, which we write ourselves.
+var specChanged = predicate.GenerationChangedPredicate{}
+
+// interfacesChanged lets changes of a node's addresses through; other parts of its report change often.
+var interfacesChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, was := e.ObjectOld.(*v1alpha1.NodeNetworking)
+		after, is := e.ObjectNew.(*v1alpha1.NodeNetworking)
+		return !was || !is || !equality.Semantic.DeepEqual(before.Status.Interfaces, after.Status.Interfaces)
+	},
+}
+
+// nodeChanged lets changes through that matter to a roll: the node comes, goes, or turns Ready or not. Its heartbeat does not.
+var nodeChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, was := e.ObjectOld.(*corev1.Node)
+		after, is := e.ObjectNew.(*corev1.Node)
+		return !was || !is || nodeReady(before) != nodeReady(after)
+	},
+}
+
+// nodeReady says whether the node's kubelet reports that it is Ready.
+func nodeReady(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
