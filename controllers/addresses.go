@@ -20,6 +20,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/allocation"
 	"github.com/lanyard-dev/lanyard/internal/ipam"
 )
 
@@ -187,7 +188,7 @@ func (r *AddressesReconciler) write(ctx context.Context, w write) (*corev1.Servi
 	if err != nil {
 		return nil, fmt.Errorf("writing the addresses of Service %s/%s: %w", svc.Namespace, svc.Name, err)
 	}
-	logf.FromContext(ctx).Info("wrote addresses", "service", client.ObjectKeyFromObject(svc), "addresses", allocatedText(w.addresses))
+	logf.FromContext(ctx).Info("wrote addresses", "service", client.ObjectKeyFromObject(svc), "addresses", allocation.Text(entries(w.addresses)))
 	return svc, nil
 }
 
@@ -217,7 +218,7 @@ func withoutAddress(plan ipam.Result) []ipam.Refusal {
 func held(d demand, assignments []ipam.Assignment) []ipam.Assignment {
 	var shown []ipam.Assignment
 	for _, a := range assignments {
-		has := holds(d.services[a.Service])
+		has := allocation.Addresses(d.services[a.Service])
 		a.Addresses = slices.DeleteFunc(slices.Clone(a.Addresses), func(h ipam.Holding) bool { return !slices.Contains(has, h.Addr) })
 		if len(a.Addresses) > 0 {
 			shown = append(shown, a)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/allocation"
 	"github.com/lanyard-dev/lanyard/internal/ipam"
 )
 
@@ -39,12 +40,12 @@ func writesOf(d demand, assignments []ipam.Assignment) []write {
 // shows says whether the Service's status and memory already are what the assignment says. A Service that never had an address
 // needs no memory of it, and one that lost its address keeps the memory, to get the same one back.
 func shows(svc *corev1.Service, addresses []ipam.Holding) bool {
-	held := holds(svc)
+	held := allocation.Addresses(svc)
 	if len(addresses) == 0 {
 		return len(svc.Status.LoadBalancer.Ingress) == 0
 	}
 	same := slices.EqualFunc(held, addresses, func(a netip.Addr, h ipam.Holding) bool { return a == h.Addr })
-	return same && svc.Annotations[v1alpha1.AllocatedAnnotation] == allocatedText(addresses)
+	return same && svc.Annotations[v1alpha1.AllocatedAnnotation] == allocation.Text(entries(addresses))
 }
 
 // patch returns the write as a JSON patch (RFC 6902) of the status subresource, which carries annotations too. It tests the
@@ -66,7 +67,7 @@ func (w write) patch() ([]byte, error) {
 			ops = append(ops, operation{"test", "/metadata/annotations", nil}, operation{"add", "/metadata/annotations", map[string]string{}})
 		}
 		// "/" is written "~1" in a JSON pointer (RFC 6901).
-		ops = append(ops, operation{"add", "/metadata/annotations/networking.lanyard.dev~1allocated", allocatedText(w.addresses)})
+		ops = append(ops, operation{"add", "/metadata/annotations/networking.lanyard.dev~1allocated", allocation.Text(entries(w.addresses))})
 	}
 	body, err := json.Marshal(ops)
 	if err != nil {

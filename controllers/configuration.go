@@ -53,11 +53,7 @@ func configurationInForce(ctx context.Context, c client.Reader, namespace string
 func poolTexts(pools []v1alpha1.IPPool) []ipam.PoolText {
 	var texts []ipam.PoolText
 	for _, p := range pools {
-		text := ipam.PoolText{Name: p.Name}
-		for _, a := range p.Addresses {
-			text.Addresses = append(text.Addresses, string(a))
-		}
-		texts = append(texts, text)
+		texts = append(texts, ipam.PoolText{Name: p.Name, Addresses: p.Texts()})
 	}
 	return texts
 }

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/allocation"
 	"github.com/lanyard-dev/lanyard/internal/ipam"
 )
 
@@ -63,39 +63,21 @@ func asksUs(svc *corev1.Service, pools []ipam.Pool) bool {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || svc.Spec.LoadBalancerClass != nil {
 		return false
 	}
-	held := holds(svc)
+	held := allocation.Addresses(svc)
 	inPool := slices.ContainsFunc(held, func(a netip.Addr) bool {
 		return slices.ContainsFunc(pools, func(p ipam.Pool) bool { return p.Contains(a) })
 	})
-	return len(svc.Status.LoadBalancer.Ingress) == 0 || inPool || statusIsOurs(svc)
-}
-
-// statusIsOurs says whether we wrote the Service's load balancer status. managedFields tell, which a tenant cannot write through
-// the Service's own resource; annotations would not do.
-func statusIsOurs(svc *corev1.Service) bool {
-	return slices.ContainsFunc(svc.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
-		return m.Manager == v1alpha1.FieldManager && m.Subresource == "status" && m.FieldsV1 != nil &&
-			strings.Contains(string(m.FieldsV1.Raw), `"f:ingress"`)
-	})
-}
-
-// holds returns the addresses in the Service's status.
-func holds(svc *corev1.Service) []netip.Addr {
-	var held []netip.Addr
-	for _, ingress := range svc.Status.LoadBalancer.Ingress {
-		if a, err := netip.ParseAddr(ingress.IP); err == nil {
-			held = append(held, a)
-		}
-	}
-	return held
+	return len(svc.Status.LoadBalancer.Ingress) == 0 || inPool || allocation.WrittenByUs(svc)
 }
 
 func requestOf(name string, svc *corev1.Service) ipam.Request {
 	r := ipam.Request{
-		Service:   name,
-		Created:   svc.CreationTimestamp.Time,
-		Holds:     holds(svc),
-		Remembers: remembered(svc),
+		Service: name,
+		Created: svc.CreationTimestamp.Time,
+		Holds:   allocation.Addresses(svc),
+	}
+	for _, e := range allocation.Remembered(svc) {
+		r.Remembers = append(r.Remembers, e.Addr)
 	}
 	for _, family := range svc.Spec.IPFamilies {
 		switch family {
@@ -114,27 +96,11 @@ func requestOf(name string, svc *corev1.Service) ipam.Request {
 	return r
 }
 
-// remembered returns the addresses in the Service's annotation. What does not read as an address is left out: it is a hint.
-func remembered(svc *corev1.Service) []netip.Addr {
-	var all []netip.Addr
-	for _, entry := range strings.Split(svc.Annotations[v1alpha1.AllocatedAnnotation], ",") {
-		address, _, _ := strings.Cut(entry, "=")
-		if a, err := netip.ParseAddr(address); err == nil {
-			all = append(all, a)
-		}
+// entries are holdings as they stand on a Service.
+func entries(holdings []ipam.Holding) []allocation.Entry {
+	all := make([]allocation.Entry, 0, len(holdings))
+	for _, h := range holdings {
+		all = append(all, allocation.Entry{Addr: h.Addr, Pool: h.Pool})
 	}
 	return all
-}
-
-// allocatedText is the annotation that remembers an assignment. An address that no pool holds any more stands alone.
-func allocatedText(holdings []ipam.Holding) string {
-	var entries []string
-	for _, h := range holdings {
-		entry := h.Addr.String()
-		if h.Pool != "" {
-			entry += "=" + h.Pool
-		}
-		entries = append(entries, entry)
-	}
-	return strings.Join(entries, ",")
 }

@@ -71,14 +71,14 @@ type ClusterNetworkingSpec struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=32
 	IPPools []IPPool `json:"ipPools,omitempty"`
 
 	// L2Advertisements say which pools are announced on the LAN, by ARP, and from which nodes.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=32
 	L2Advertisements []L2Advertisement `json:"l2Advertisements,omitempty"`
 
 	// Speaker sets where and how the speakers run: the pods that announce addresses, one per node.
@@ -111,8 +111,8 @@ type KubeProxySpec struct {
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=64
 // +kubebuilder:validation:XValidation:rule="self.contains('-') ? self.split('-').size() == 2 && self.split('-').all(a, isIP(a)) : isCIDR(self)",messageExpression="'\"' + self + '\" is neither a CIDR nor a range of two addresses: write it like 192.168.1.192/28 or 192.168.1.200-192.168.1.210, without spaces'"
-// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self) == cidr(self).masked()",messageExpression="'\"' + self + '\" has host bits set: the network is ' + string(cidr(self).masked()) + '; write that, or a range FIRST-LAST for a part of it'"
-// +kubebuilder:validation:XValidation:rule="isCIDR(self) ? cidr(self).ip().family() == 4 : !self.split('-').all(a, isIP(a)) || self.split('-').all(a, ip(a).family() == 4)",messageExpression="'\"' + self + '\" is IPv6, which Lanyard does not announce yet: list IPv4 addresses only'"
+// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self) == cidr(self).masked()",messageExpression="'\"' + self + '\" has host bits set: write the network with its first address, or a range FIRST-LAST for a part of it'"
+// +kubebuilder:validation:XValidation:rule="!self.contains(':')",messageExpression="'\"' + self + '\" is IPv6, which Lanyard does not announce yet: list IPv4 addresses only'"
 type AddressRange string
 
 // IPPool is a named set of addresses.
@@ -129,7 +129,7 @@ type IPPool struct {
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=32
 	Addresses []AddressRange `json:"addresses"`
 }
 
@@ -145,7 +145,7 @@ type L2Advertisement struct {
 	// IPPools are the names of the pools that are announced. Empty means every pool.
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=32
 	IPPools []string `json:"ipPools,omitempty"`
 
 	// NodeSelector limits the nodes that may announce. Omitted means every node with a speaker.
@@ -208,4 +208,13 @@ type SpeakerSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+}
+
+// Texts returns the pool's addresses as they are written.
+func (p IPPool) Texts() []string {
+	texts := make([]string, 0, len(p.Addresses))
+	for _, a := range p.Addresses {
+		texts = append(texts, string(a))
+	}
+	return texts
 }

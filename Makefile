@@ -1,0 +1,132 @@
+# The image's name and tag; the speakers run the manager's image.
+IMG ?= lanyard:dev
+VERSION ?= 0.1.0
+# The lab's name: labs of different names run side by side.
+LANYARD_LAB ?= lanyard
+
+SHELL = /usr/bin/env bash -o pipefail
+.SHELLFLAGS = -ec
+BIN := $(CURDIR)/bin
+TOOLS := $(CURDIR)/internal/tools
+LAB := $(BIN)/lab --name $(LANYARD_LAB)
+KUBECTL ?= kubectl
+
+.PHONY: all
+all: build
+
+##@ General
+
+.PHONY: help
+help: ## Show this help.
+	@awk 'BEGIN {FS = ":.*##"; printf "Usage: make TARGET\n"} /^[a-zA-Z0-9_-]+:.*##/ {printf "  %-16s %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+
+##@ Development
+
+.PHONY: manifests
+manifests: $(BIN)/controller-gen ## Generate the CRDs and the manager's roles.
+	$(BIN)/controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
+	$(BIN)/controller-gen rbac:roleName=lanyard-manager paths=./controllers/... output:rbac:dir=config/rbac
+
+.PHONY: generate
+generate: $(BIN)/controller-gen ## Generate the API's deep copies.
+	$(BIN)/controller-gen object paths=./api/...
+
+.PHONY: fmt
+fmt: ## Format the code.
+	gofmt -w $$(git ls-files '*.go')
+
+.PHONY: vet
+vet: ## Run go vet.
+	go vet ./...
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## Run the linters.
+	$(BIN)/golangci-lint run ./...
+
+.PHONY: verify
+verify: manifests generate ## Check that what is generated is committed.
+	git diff --exit-code -- api config
+
+.PHONY: test
+test: ## Run all tests but those on the lab: pure, on virtual networks, and on a real API server.
+	KUBEBUILDER_ASSETS="$$(go run ./test/lab assets)" go test ./...
+
+.PHONY: test-e2e
+test-e2e: lab-up images ## Replay the tutorial on the lab, and cut a cable.
+	go test -c -o $(BIN)/e2e.test ./test/e2e
+	$(LAB) load dist/lanyard.tar
+	$(LAB) exec k8s-ops -- $(BIN)/e2e.test --lab=$(BIN)/lab --lab-name=$(LANYARD_LAB) --root=$(CURDIR) -ginkgo.v -ginkgo.label-filter='!full'
+
+.PHONY: test-e2e-full
+test-e2e-full: lab-up images ## Run every test on the lab, those with labs of their own included.
+	go test -c -o $(BIN)/e2e.test ./test/e2e
+	$(LAB) load dist/lanyard.tar
+	$(LAB) exec k8s-ops -- $(BIN)/e2e.test --lab=$(BIN)/lab --lab-name=$(LANYARD_LAB) --root=$(CURDIR) -ginkgo.v
+	test/lab/leftovers.sh $(BIN)/lab
+
+##@ Build
+
+.PHONY: build
+build: ## Build the manager and the speaker.
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/ ./cmd/manager ./cmd/speaker
+
+.PHONY: run
+run: ## Run the manager here, against the cluster of your kubeconfig.
+	go run ./cmd/manager --namespace=lanyard-system --leader-elect=false --metrics-bind-address=0 --speaker-image=$(IMG)
+
+.PHONY: images
+images: build $(BIN)/lab ## Pack the image into dist/lanyard.tar, without a container engine. The Dockerfile does the same with one.
+	mkdir -p dist
+	$(BIN)/lab image --binary $(BIN)/manager,$(BIN)/speaker --ref $(IMG) --out dist/lanyard.tar
+
+.PHONY: build-installer
+build-installer: manifests $(BIN)/kustomize ## Write dist/install.yaml.
+	mkdir -p dist
+	$(BIN)/kustomize build config/default | sed 's|image: lanyard:dev|image: $(IMG)|' > dist/install.yaml
+
+##@ Deployment
+
+.PHONY: install
+install: manifests $(BIN)/kustomize ## Install the CRDs into the cluster of your kubeconfig.
+	$(BIN)/kustomize build config/crd | $(KUBECTL) apply --server-side -f -
+
+.PHONY: uninstall
+uninstall: $(BIN)/kustomize ## Remove the CRDs, and every object of theirs.
+	$(BIN)/kustomize build config/crd | $(KUBECTL) delete --ignore-not-found -f -
+
+.PHONY: deploy
+deploy: build-installer ## Install Lanyard into the cluster of your kubeconfig.
+	$(KUBECTL) apply --server-side -f dist/install.yaml
+
+.PHONY: undeploy
+undeploy: build-installer ## Remove Lanyard from the cluster of your kubeconfig.
+	$(KUBECTL) delete --ignore-not-found -f dist/install.yaml
+
+##@ Lab
+
+.PHONY: demo
+demo: lab-up images build-installer ## Do the whole tutorial on a lab cluster, with one object. The first run builds Kubernetes: 20 minutes.
+	test/demo.sh $(BIN)/lab $(LANYARD_LAB)
+
+.PHONY: lab-up
+lab-up: $(BIN)/lab ## Start the lab: a kubeadm cluster in network namespaces on this machine.
+	$(LAB) up
+
+.PHONY: lab-down
+lab-down: $(BIN)/lab ## Remove the lab. The cache stays.
+	$(LAB) down
+
+##@ Tools
+
+.PHONY: $(BIN)/lab
+$(BIN)/lab:
+	go build -o $@ ./test/lab
+
+$(BIN)/controller-gen: $(TOOLS)/go.mod
+	go -C $(TOOLS) build -o $@ sigs.k8s.io/controller-tools/cmd/controller-gen
+
+$(BIN)/kustomize: $(TOOLS)/go.mod
+	go -C $(TOOLS) build -o $@ sigs.k8s.io/kustomize/kustomize/v5
+
+$(BIN)/golangci-lint: $(TOOLS)/go.mod
+	go -C $(TOOLS) build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

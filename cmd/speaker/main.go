@@ -1,0 +1,135 @@
+// Command speaker announces the cluster's load balancer addresses on its node's LAN.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/membership"
+	"github.com/lanyard-dev/lanyard/internal/speaker"
+)
+
+// config is what the command line says.
+type config struct {
+	node, nodeIP, namespace, keyFile, healthAddress, logLevel string
+	membershipPort                                            int
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "speaker:", err)
+		os.Exit(1)
+	}
+}
+
+func parseFlags() config {
+	var c config
+	flag.StringVar(&c.node, "node-name", os.Getenv("NODE_NAME"), "the node's name (NODE_NAME)")
+	flag.StringVar(&c.nodeIP, "node-ip", os.Getenv("NODE_IP"), "the node's address, on which the other speakers reach this one (NODE_IP)")
+	flag.StringVar(&c.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the namespace with the configuration (POD_NAMESPACE)")
+	flag.IntVar(&c.membershipPort, "membership-port", 7956, "the TCP and UDP port of the speakers' gossip, the same on every node")
+	flag.StringVar(&c.keyFile, "membership-key-file", "/etc/lanyard/membership/key", "the file with the gossip's key")
+	flag.StringVar(&c.healthAddress, "health-address", ":7957", "where /healthz, /readyz and /metrics are served")
+	flag.StringVar(&c.logLevel, "log-level", "Info", "Info or Debug")
+	flag.Parse()
+	return c
+}
+
+func run() error {
+	c := parseFlags()
+	ctrl.SetLogger(zap.New(zap.UseDevMode(c.logLevel == string(v1alpha1.LogLevelDebug)), zap.JSONEncoder()))
+	log := ctrl.Log.WithName("speaker")
+	addr, err := netip.ParseAddr(c.nodeIP)
+	if err != nil || c.node == "" || c.namespace == "" {
+		return fmt.Errorf("--node-name is %q, --node-ip %q, --namespace %q: each is needed, the second as an address", c.node, c.nodeIP, c.namespace)
+	}
+	key, err := os.ReadFile(c.keyFile)
+	if err != nil {
+		return fmt.Errorf("reading the gossip's key: %w", err)
+	}
+	group, err := membership.Join(membership.Config{Node: c.node, Addr: addr, Port: c.membershipPort, Key: key, Log: debugWriter{log}})
+	if err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return fmt.Errorf("registering API kinds: %w", err)
+	}
+	rest, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the API server: %w", err)
+	}
+	informers, err := cache.New(rest, cacheOptions(scheme, c.namespace))
+	if err != nil {
+		return fmt.Errorf("making the informers: %w", err)
+	}
+	writer, err := client.New(rest, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("making the client: %w", err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics, err := speaker.NewMetrics(registry)
+	if err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	s := speaker.New(speaker.Config{Node: c.node, Namespace: c.namespace, MembershipPort: uint16(c.membershipPort)}, //nolint:gosec // checked by Join
+		informers, writer, group, metrics, log)
+	return serve(ctrl.SetupSignalHandler(), c.healthAddress, s, registry)
+}
+
+// cacheOptions watch no more than is read, and drop what is large and not needed.
+func cacheOptions(scheme *runtime.Scheme, namespace string) cache.Options {
+	return cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{
+		&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
+			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", v1alpha1.ConfigurationConfigMap)}}},
+		&corev1.Node{}: {Transform: func(o any) (any, error) {
+			if n, ok := o.(*corev1.Node); ok {
+				n.ManagedFields, n.Status.Images = nil, nil
+			}
+			return o, nil
+		}},
+	}}
+}
+
+// serve runs the speaker, and answers probes and metrics as long.
+func serve(ctx context.Context, address string, s *speaker.Speaker, registry *prometheus.Registry) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !s.Ready() {
+			http.Error(w, "the cluster's Services and the configuration have not been read yet", http.StatusServiceUnavailable)
+		}
+	})
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	failed := make(chan error, 1)
+	go func() { failed <- server.ListenAndServe() }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { cancel(fmt.Errorf("serving %s: %w", address, <-failed)) }()
+	err := s.Run(ctx)
+	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	return errors.Join(err, server.Close())
+}

@@ -1,0 +1,62 @@
+package allocation
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+var compareAddr = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+
+func TestRemembered(t *testing.T) {
+	a, b := netip.MustParseAddr("192.168.1.200"), netip.MustParseAddr("fd00::1")
+	for name, tc := range map[string]struct {
+		annotation string
+		want       []Entry
+	}{
+		"nothing was ever remembered":         {},
+		"one address with its pool":           {annotation: "192.168.1.200=lan-pool", want: []Entry{{Addr: a, Pool: "lan-pool"}}},
+		"two families, one without a pool":    {annotation: "192.168.1.200,fd00::1=six", want: []Entry{{Addr: a}, {Addr: b, Pool: "six"}}},
+		"what a tenant scribbles is left out": {annotation: "give me=all,192.168.1.200=lan-pool,,=", want: []Entry{{Addr: a, Pool: "lan-pool"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AllocatedAnnotation: tc.annotation}}}
+			if diff := cmp.Diff(tc.want, Remembered(svc), compareAddr); diff != "" {
+				t.Errorf("entries (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTextReadsBack(t *testing.T) {
+	entries := []Entry{{Addr: netip.MustParseAddr("192.168.1.200"), Pool: "lan-pool"}, {Addr: netip.MustParseAddr("10.0.0.1")}}
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AllocatedAnnotation: Text(entries)}}}
+	if diff := cmp.Diff(entries, Remembered(svc), compareAddr); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+}
+
+func TestWrittenByUs(t *testing.T) {
+	ingress := &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`)}
+	for name, tc := range map[string]struct {
+		entry metav1.ManagedFieldsEntry
+		want  bool
+	}{
+		"our write of the status":                    {metav1.ManagedFieldsEntry{Manager: v1alpha1.FieldManager, Subresource: "status", FieldsV1: ingress}, true},
+		"another controller's write":                 {metav1.ManagedFieldsEntry{Manager: "metallb", Subresource: "status", FieldsV1: ingress}, false},
+		"a tenant's write under our name":            {metav1.ManagedFieldsEntry{Manager: v1alpha1.FieldManager, FieldsV1: ingress}, false},
+		"our write of the status, without addresses": {metav1.ManagedFieldsEntry{Manager: v1alpha1.FieldManager, Subresource: "status", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{}`)}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{tc.entry}}}
+			if got := WrittenByUs(svc); got != tc.want {
+				t.Errorf("WrittenByUs = %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,179 @@
+package membership
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// The failure detector's times, for a LAN: a dead speaker is known to all in about a second, at half a percent of a core.
+const (
+	probeInterval    = 200 * time.Millisecond
+	probeTimeout     = 80 * time.Millisecond
+	gossipInterval   = 50 * time.Millisecond
+	suspicionMult    = 2
+	suspicionMaxMult = 2
+	awarenessMax     = 2
+	rejoinInterval   = 2 * time.Second
+	toldWithin       = time.Second
+)
+
+// metaLimit is how many bytes of its own a member can tell the others: what memberlist carries.
+const metaLimit = memberlist.MetaMaxSize
+
+// Segment is an interface with carrier and the subnet of one of its addresses.
+type Segment struct {
+	Interface string
+	Prefix    netip.Prefix
+}
+
+// Config is what a member needs to know.
+type Config struct {
+	Node string
+	Addr netip.Addr
+	Port int
+	// Key encrypts the gossip: 16, 24 or 32 bytes.
+	Key []byte
+	// Log receives memberlist's own lines.
+	Log io.Writer
+}
+
+// Group is this speaker's membership in the group of speakers.
+type Group struct {
+	list    *memberlist.Memberlist
+	member  *member
+	changed chan struct{}
+}
+
+// Join starts the membership. The speaker is alone until Run has met others.
+func Join(c Config) (*Group, error) {
+	g := &Group{changed: make(chan struct{}, 1), member: &member{}}
+	g.member.wake = g.wake
+	cfg := memberlist.DefaultLANConfig()
+	cfg.Name = c.Node
+	cfg.BindAddr, cfg.BindPort = c.Addr.String(), c.Port
+	cfg.AdvertiseAddr, cfg.AdvertisePort = c.Addr.String(), c.Port
+	cfg.SecretKey = c.Key
+	cfg.ProbeInterval, cfg.ProbeTimeout = probeInterval, probeTimeout
+	cfg.GossipInterval = gossipInterval
+	cfg.SuspicionMult, cfg.SuspicionMaxTimeoutMult = suspicionMult, suspicionMaxMult
+	cfg.AwarenessMaxMultiplier = awarenessMax
+	cfg.DisableTcpPings = true
+	cfg.Delegate, cfg.Events = g.member, g.member
+	cfg.Logger = log.New(c.Log, "", 0)
+	list, err := memberlist.Create(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("opening the membership port %d on %s (does another program have it? spec.speaker.membershipPort sets another): %w", c.Port, c.Addr, err)
+	}
+	g.list = list
+	return g, nil
+}
+
+// Changed receives when the group, or what a member can serve, has changed.
+func (g *Group) Changed() <-chan struct{} { return g.changed }
+
+func (g *Group) wake() {
+	select {
+	case g.changed <- struct{}{}:
+	default: // a signal is pending already
+	}
+}
+
+// Run joins those of the peers that are not in the group, every few seconds, until the context ends: a group that was split comes together
+// again. Then it leaves, so that the others need not find out.
+func (g *Group) Run(ctx context.Context, peers func() map[string]netip.AddrPort) error {
+	tick := time.NewTicker(rejoinInterval)
+	defer tick.Stop()
+	for {
+		g.meet(peers())
+		select {
+		case <-ctx.Done():
+			return g.leave()
+		case <-tick.C:
+		}
+	}
+}
+
+// meet contacts the peers that are not in the group. One that cannot be reached is tried again: it may have no speaker.
+func (g *Group) meet(peers map[string]netip.AddrPort) {
+	alive := g.Members()
+	var missing []string
+	for node, at := range peers {
+		if _, known := alive[node]; !known {
+			missing = append(missing, at.String())
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	slices.Sort(missing)
+	// The error says that nobody answered, which the list of members says too; memberlist logs why.
+	_, _ = g.list.Join(missing)
+}
+
+func (g *Group) leave() error {
+	if err := g.list.Leave(toldWithin); err != nil {
+		return fmt.Errorf("leaving the group of speakers: %w", err)
+	}
+	if err := g.list.Shutdown(); err != nil {
+		return fmt.Errorf("closing the membership port: %w", err)
+	}
+	return nil
+}
+
+// Members returns the living speakers, this one included, and the segments that each can serve.
+func (g *Group) Members() map[string][]Segment {
+	members := map[string][]Segment{}
+	for _, n := range g.list.Members() {
+		members[n.Name] = decode(n.Meta)
+	}
+	return members
+}
+
+// Serve tells the others which segments this node can serve now. The error says that some were left out because they do not fit.
+func (g *Group) Serve(segments []Segment) error {
+	meta, left := encode(segments)
+	if g.member.set(meta) {
+		if err := g.list.UpdateNode(toldWithin); err != nil {
+			return fmt.Errorf("telling the other speakers about interfaces: %w", err)
+		}
+	}
+	if left > 0 {
+		return fmt.Errorf("%d subnets of this node do not fit into what the speakers tell each other: addresses there are not announced from here", left)
+	}
+	return nil
+}
+
+// encode writes segments as "eth0=192.168.1.0/24,…", as many as fit, and says how many do not.
+func encode(segments []Segment) (meta []byte, left int) {
+	for i, s := range segments {
+		entry := s.Interface + "=" + s.Prefix.Masked().String()
+		if i > 0 {
+			entry = "," + entry
+		}
+		if len(meta)+len(entry) > metaLimit {
+			return meta, len(segments) - i
+		}
+		meta = append(meta, entry...)
+	}
+	return meta, 0
+}
+
+// decode reads what encode wrote. An entry that it cannot read, of a newer speaker perhaps, is no segment.
+func decode(meta []byte) []Segment {
+	var segments []Segment
+	for _, entry := range strings.Split(string(meta), ",") {
+		name, text, _ := strings.Cut(entry, "=")
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			segments = append(segments, Segment{Interface: name, Prefix: prefix})
+		}
+	}
+	return segments
+}

@@ -1,0 +1,170 @@
+package speaker
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/allocation"
+	"github.com/lanyard-dev/lanyard/internal/configuration"
+	"github.com/lanyard-dev/lanyard/internal/ipam"
+	"github.com/lanyard-dev/lanyard/internal/membership"
+)
+
+// source reads the cluster from the informers' caches, which go on answering when the API server does not.
+type source struct {
+	reader    client.Reader
+	namespace string
+}
+
+// configuration returns the configuration in force; nil when there is none yet.
+func (s source) configuration(ctx context.Context) (*configuration.Configuration, error) {
+	var cm corev1.ConfigMap
+	err := s.reader.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: v1alpha1.ConfigurationConfigMap}, &cm)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	if err != nil {
+		return nil, nil
+	}
+	c, err := configuration.Decode(cm.Data[v1alpha1.ConfigurationKey])
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
+// snapshot reads what is decided from.
+func (s source) snapshot(ctx context.Context, self string, c configuration.Configuration, members map[string][]membership.Segment) (snapshot, error) {
+	snap := snapshot{self: self, advertisements: c.L2Advertisements, members: members}
+	var texts []ipam.PoolText
+	for _, p := range c.IPPools {
+		texts = append(texts, ipam.PoolText{Name: p.Name, Addresses: p.Texts()})
+	}
+	pools, problems := ipam.ParsePools(texts)
+	if len(problems) > 0 {
+		return snapshot{}, fmt.Errorf("the configuration holds a bad pool: %s", problems[0].Message)
+	}
+	snap.pools = pools
+
+	var (
+		services corev1.ServiceList
+		slices   discoveryv1.EndpointSliceList
+		nodes    corev1.NodeList
+	)
+	for what, list := range map[string]client.ObjectList{"Services": &services, "EndpointSlices": &slices, "Nodes": &nodes} {
+		if err := s.reader.List(ctx, list); err != nil {
+			return snapshot{}, fmt.Errorf("listing %s: %w", what, err)
+		}
+	}
+	snap.services = servicesOf(services.Items, slices.Items)
+	for i := range nodes.Items {
+		snap.nodes = append(snap.nodes, nodeOf(&nodes.Items[i]))
+	}
+	return snap, nil
+}
+
+// peers are the other nodes' addresses, by name.
+func (s source) peers(ctx context.Context, self string, port uint16) (map[string]netip.AddrPort, error) {
+	var nodes corev1.NodeList
+	if err := s.reader.List(ctx, &nodes); err != nil {
+		return nil, fmt.Errorf("listing Nodes: %w", err)
+	}
+	peers := map[string]netip.AddrPort{}
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		for _, a := range n.Status.Addresses {
+			addr, err := netip.ParseAddr(a.Address)
+			if _, known := peers[n.Name]; a.Type == corev1.NodeInternalIP && err == nil && n.Name != self && !known {
+				peers[n.Name] = netip.AddrPortFrom(addr, port)
+			}
+		}
+	}
+	return peers, nil
+}
+
+func nodeOf(n *corev1.Node) node {
+	facts := node{name: n.Name, labels: n.Labels}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionTrue {
+			facts.networkUnavailable = true
+		}
+	}
+	return facts
+}
+
+// servicesOf returns the load balancers without a class that show addresses, in the order of names.
+func servicesOf(services []corev1.Service, endpointSlices []discoveryv1.EndpointSlice) []service {
+	endpoints := map[string][]discoveryv1.Endpoint{}
+	for i := range endpointSlices {
+		slice := &endpointSlices[i]
+		name := slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]
+		endpoints[name] = append(endpoints[name], slice.Endpoints...)
+	}
+	var all []service
+	for i := range services {
+		svc := &services[i]
+		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || svc.Spec.LoadBalancerClass != nil {
+			continue
+		}
+		s := service{
+			name:  svc.Namespace + "/" + svc.Name,
+			local: svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
+			addrs: allocation.Addresses(svc),
+		}
+		if len(s.addrs) == 0 {
+			continue
+		}
+		if allocation.WrittenByUs(svc) {
+			s.draining = poolsRemembered(svc, s.addrs)
+		}
+		if s.local {
+			s.endpoints = nodesWith(endpoints[s.name])
+		}
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b service) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// poolsRemembered returns the pool that each address came from, as the Service's annotation remembers it.
+func poolsRemembered(svc *corev1.Service, addrs []netip.Addr) map[netip.Addr]string {
+	pools := map[netip.Addr]string{}
+	for _, a := range addrs {
+		pools[a] = ""
+	}
+	for _, e := range allocation.Remembered(svc) {
+		if _, has := pools[e.Addr]; has {
+			pools[e.Addr] = e.Pool
+		}
+	}
+	return pools
+}
+
+// nodesWith returns the nodes with a ready endpoint; when none is ready anywhere, those whose endpoint still serves while it ends, as
+// kube-proxy does (KEP-1669).
+func nodesWith(endpoints []discoveryv1.Endpoint) map[string]bool {
+	ready, serving := map[string]bool{}, map[string]bool{}
+	for _, e := range endpoints {
+		if e.NodeName == nil {
+			continue
+		}
+		if e.Conditions.Ready == nil || *e.Conditions.Ready {
+			ready[*e.NodeName] = true
+		}
+		if e.Conditions.Serving != nil && *e.Conditions.Serving {
+			serving[*e.NodeName] = true
+		}
+	}
+	if len(ready) > 0 {
+		return ready
+	}
+	return serving
+}

@@ -1,0 +1,164 @@
+package speaker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/links"
+	"github.com/lanyard-dev/lanyard/internal/membership"
+)
+
+// observation is what a pass of the loop found, as the report needs it.
+type observation struct {
+	self       string
+	generation int64
+	interfaces []links.Interface
+	verdicts   []verdict
+	since      map[netip.Addr]time.Time
+	members    map[string][]membership.Segment
+}
+
+// statusOf returns the observation as the status of the node's NodeNetworking, without kube-proxy.
+func statusOf(o observation) v1alpha1.NodeNetworkingStatus {
+	status := v1alpha1.NodeNetworkingStatus{ConfigurationGeneration: o.generation}
+	macs := map[string]string{}
+	for _, i := range o.interfaces {
+		macs[i.Name] = i.MAC.String()
+		described := v1alpha1.NodeInterface{Name: i.Name, MAC: i.MAC.String(), Carrier: v1alpha1.CarrierDown}
+		if i.Carrier {
+			described.Carrier = v1alpha1.CarrierUp
+		}
+		for _, a := range i.Addresses {
+			described.Addresses = append(described.Addresses, a.String())
+		}
+		status.Interfaces = append(status.Interfaces, described)
+	}
+	for _, v := range o.verdicts {
+		switch {
+		case v.decision.Node == o.self && v.iface != "":
+			status.Announced = append(status.Announced, v1alpha1.AnnouncedIP{
+				IP: v.addr.String(), Interface: v.iface, MAC: macs[v.iface], Since: metav1.Time{Time: o.since[v.addr].Truncate(time.Second).UTC()},
+				Reason: string(v.decision.Reason), Message: v.decision.Message,
+			})
+		case v.decision.Node == "":
+			status.Unannounced = append(status.Unannounced, v1alpha1.UnannouncedIP{
+				IP: v.addr.String(), Reason: string(v.decision.Reason), Message: v.decision.Message,
+			})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.members)) {
+		if name != o.self {
+			status.Peers = append(status.Peers, name)
+		}
+	}
+	status.AnnouncedCount, status.PeersCount = int32(len(status.Announced)), int32(len(status.Peers)) //nolint:gosec // both are small
+	return status
+}
+
+// The pace of reports: the first after a quiet time goes out at once, further ones at most every reportEvery; one that fails is tried
+// again, first soon, then at most every reportEvery.
+const (
+	reportEvery = time.Second
+	reportRetry = 200 * time.Millisecond
+)
+
+// reporter writes the node's NodeNetworking.
+type reporter struct {
+	client client.Client
+	node   string
+	log    logr.Logger
+
+	mu      sync.Mutex
+	latest  v1alpha1.NodeNetworkingStatus
+	updated chan struct{}
+}
+
+// update changes what is reported next.
+func (r *reporter) update(change func(*v1alpha1.NodeNetworkingStatus)) {
+	r.mu.Lock()
+	change(&r.latest)
+	r.mu.Unlock()
+	wake(r.updated)
+}
+
+// run writes reports until the context ends. The last word of a speaker that ends is that it announces nothing: it has stopped.
+func (r *reporter) run(ctx context.Context) error {
+	var written *v1alpha1.NodeNetworkingStatus
+	pause := reportRetry
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.updated:
+		}
+		r.mu.Lock()
+		next := *r.latest.DeepCopy()
+		r.mu.Unlock()
+		if written != nil && equality.Semantic.DeepEqual(*written, next) {
+			continue
+		}
+		wait := reportEvery
+		if err := r.write(ctx, next); err != nil {
+			if ctx.Err() == nil {
+				r.log.Error(err, "cannot report; it is tried again")
+			}
+			wait, pause = pause, min(2*pause, reportEvery)
+			wake(r.updated)
+		} else {
+			written, pause = &next, reportRetry
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+// write makes the object say this. It is made when it is missing, as a dependent of the Node: it goes with it.
+func (r *reporter) write(ctx context.Context, status v1alpha1.NodeNetworkingStatus) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	object := &v1alpha1.NodeNetworking{}
+	err := r.client.Get(ctx, client.ObjectKey{Name: r.node}, object)
+	if apierrors.IsNotFound(err) {
+		if object, err = r.create(ctx); err != nil {
+			return err
+		}
+	} else if err != nil {
+		return fmt.Errorf("reading NodeNetworking %s: %w", r.node, err)
+	}
+	object.Status = status
+	if err := r.client.Status().Update(ctx, object, client.FieldOwner("lanyard-speaker")); err != nil {
+		return fmt.Errorf("writing NodeNetworking %s: %w", r.node, err)
+	}
+	return nil
+}
+
+func (r *reporter) create(ctx context.Context) (*v1alpha1.NodeNetworking, error) {
+	var node corev1.Node
+	if err := r.client.Get(ctx, client.ObjectKey{Name: r.node}, &node); err != nil {
+		return nil, fmt.Errorf("reading Node %s, which owns the report: %w", r.node, err)
+	}
+	object := &v1alpha1.NodeNetworking{ObjectMeta: metav1.ObjectMeta{
+		Name:            r.node,
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
+	}}
+	if err := r.client.Create(ctx, object, client.FieldOwner("lanyard-speaker")); err != nil {
+		return nil, fmt.Errorf("making NodeNetworking %s: %w", r.node, err)
+	}
+	return object, nil
+}
