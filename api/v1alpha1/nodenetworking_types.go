@@ -49,8 +49,7 @@ type NodeNetworkingStatus struct {
 	// +listMapKey=ip
 	Announced []AnnouncedIP `json:"announced,omitempty"`
 	// AnnouncedCount is how many they are.
-	// +optional
-	AnnouncedCount int32 `json:"announcedCount,omitempty"`
+	AnnouncedCount int32 `json:"announcedCount"`
 	// Unannounced are addresses of advertised pools that no node answers for, as far as this speaker knows.
 	// +optional
 	// +listType=map
@@ -61,8 +60,7 @@ type NodeNetworkingStatus struct {
 	// +listType=set
 	Peers []string `json:"peers,omitempty"`
 	// PeersCount is how many they are.
-	// +optional
-	PeersCount int32 `json:"peersCount,omitempty"`
+	PeersCount int32 `json:"peersCount"`
 }
 
 // Carrier is the state of an interface's link.

@@ -33,7 +33,7 @@ func Addresses(svc *corev1.Service) []netip.Addr {
 func WrittenByUs(svc *corev1.Service) bool {
 	return slices.ContainsFunc(svc.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
 		return m.Manager == v1alpha1.FieldManager && m.Subresource == "status" && m.FieldsV1 != nil &&
-			strings.Contains(string(m.FieldsV1.Raw), `"f:ingress"`)
+			strings.Contains(m.FieldsV1.GetRawString(), `"f:ingress"`)
 	})
 }
 

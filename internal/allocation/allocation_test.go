@@ -42,7 +42,7 @@ func TestTextReadsBack(t *testing.T) {
 }
 
 func TestWrittenByUs(t *testing.T) {
-	ingress := &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`)}
+	ingress := metav1.NewFieldsV1(`{"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`)
 	for name, tc := range map[string]struct {
 		entry metav1.ManagedFieldsEntry
 		want  bool
@@ -50,7 +50,7 @@ func TestWrittenByUs(t *testing.T) {
 		"our write of the status":                    {metav1.ManagedFieldsEntry{Manager: v1alpha1.FieldManager, Subresource: "status", FieldsV1: ingress}, true},
 		"another controller's write":                 {metav1.ManagedFieldsEntry{Manager: "metallb", Subresource: "status", FieldsV1: ingress}, false},
 		"a tenant's write under our name":            {metav1.ManagedFieldsEntry{Manager: v1alpha1.FieldManager, FieldsV1: ingress}, false},
-		"our write of the status, without addresses": {metav1.ManagedFieldsEntry{Manager: v1alpha1.FieldManager, Subresource: "status", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{}`)}}, false},
+		"our write of the status, without addresses": {metav1.ManagedFieldsEntry{Manager: v1alpha1.FieldManager, Subresource: "status", FieldsV1: metav1.NewFieldsV1(`{}`)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{tc.entry}}}

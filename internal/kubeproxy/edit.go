@@ -33,15 +33,14 @@ func (c Change) String() string { return fmt.Sprintf("%s: %s → %s", c.Field, c
 // Edit returns kube-proxy's configuration with the declared fields as wanted. Every other byte stays: comments, order, quoting, unknown
 // fields. A document that cannot be edited so is refused with an error that says why and what to do; nothing is guessed.
 func Edit(document string, want Fields) (string, []Change, error) {
-	root, err := parse(document)
-	if err != nil {
+	if _, err := parse(document); err != nil {
 		return "", nil, err
 	}
 	edited := document
 	var changes []Change
 	for _, f := range want.scalars() {
-		// The document is read anew after each change: places move.
-		if root, err = parse(edited); err != nil {
+		root, err := parse(edited) // anew after each change: places move
+		if err != nil {
 			return "", nil, err
 		}
 		next, from, err := set(edited, root, f.path, f.value)
@@ -65,7 +64,7 @@ func Mode(document string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, value := entry(root, "mode"); value != nil {
+	if value := valueOf(root, "mode"); value != nil {
 		return value.Value, nil
 	}
 	return "", nil
@@ -102,7 +101,7 @@ func parse(document string) (*yaml.Node, error) {
 	if root.Kind != yaml.MappingNode {
 		return nil, errors.New("config.conf is no YAML mapping: it should hold one " + Kind)
 	}
-	if _, kind := entry(root, "kind"); kind == nil || kind.Value != Kind {
+	if kind := valueOf(root, "kind"); kind == nil || kind.Value != Kind {
 		return nil, fmt.Errorf("config.conf is not of kind %s: Lanyard edits nothing else", Kind)
 	}
 	var seen map[string]any // a duplicate key makes it ambiguous which one counts; yaml.v3 refuses them on decoding
@@ -112,14 +111,14 @@ func parse(document string) (*yaml.Node, error) {
 	return root, nil
 }
 
-// entry returns a key of a mapping and its value; nil when it is not there.
-func entry(mapping *yaml.Node, key string) (k, v *yaml.Node) {
+// valueOf returns the value of a mapping's key; nil when it is not there.
+func valueOf(mapping *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {
-			return mapping.Content[i], mapping.Content[i+1]
+			return mapping.Content[i+1]
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // set returns the document with one scalar set, and what stood there before.
@@ -127,7 +126,7 @@ func set(document string, root *yaml.Node, path []string, value string) (edited,
 	field := strings.Join(path, ".")
 	mapping := root
 	for _, key := range path[:len(path)-1] {
-		_, next := entry(mapping, key)
+		next := valueOf(mapping, key)
 		if next == nil {
 			return insert(document, mapping, key+":", []string{path[len(path)-1] + ": " + value}), "(absent)", nil
 		}
@@ -136,7 +135,7 @@ func set(document string, root *yaml.Node, path []string, value string) (edited,
 		}
 		mapping = next
 	}
-	_, node := entry(mapping, path[len(path)-1])
+	node := valueOf(mapping, path[len(path)-1])
 	switch {
 	case node == nil:
 		return insert(document, mapping, path[len(path)-1]+": "+value, nil), "(absent)", nil

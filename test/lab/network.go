@@ -75,8 +75,12 @@ func (l lab) plug(ctx context.Context, h host) error {
 	)
 }
 
-// route leads the other nodes' pod ranges to them, as a CNI plugin without an overlay would.
+// route leads the other nodes' pod ranges to them, as a CNI plugin without an overlay would, and all else to a router that the LAN has
+// only on paper: without a way out, the kernel refuses a connection to a ClusterIP before kube-proxy's rules can translate it.
 func (l lab) route(ctx context.Context, h host, hosts []host) error {
+	if err := ipAll(ctx, l.netns(h), "route replace default via "+router.String()); err != nil {
+		return err
+	}
 	if h.role == workstation {
 		return nil
 	}

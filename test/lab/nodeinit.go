@@ -147,7 +147,7 @@ func kubeletConfiguration() string {
 	}
 	kubeconfig, err := os.ReadFile("/etc/kubernetes/kubelet.conf")
 	if err != nil {
-		if kubeconfig, err = os.ReadFile("/etc/kubernetes/bootstrap-kubelet.conf"); err != nil {
+		if _, err := os.Stat("/etc/kubernetes/bootstrap-kubelet.conf"); err != nil {
 			return ""
 		}
 		// kubelet itself replaces the bootstrap configuration by its own: no reason to start it anew.

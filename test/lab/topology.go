@@ -41,6 +41,7 @@ type host struct {
 
 var (
 	lanPrefix      = netip.MustParsePrefix("192.168.1.0/24")
+	router         = netip.MustParseAddr("192.168.1.1")
 	podRange       = netip.MustParsePrefix("10.244.0.0/16")
 	workstationOps = host{name: "k8s-ops", role: workstation, addr: netip.MustParseAddr("192.168.1.122")}
 )
