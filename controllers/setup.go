@@ -4,11 +4,14 @@ import (
 	"context"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -17,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
 )
 
 // Options are what the reconcilers need to know about the manager that runs them.
@@ -47,6 +51,18 @@ func Setup(mgr ctrl.Manager, options Options) error {
 		}
 	}
 	return nil
+}
+
+// CacheOptions watch no more than is read: of the cluster's ConfigMaps, Secrets, Pods and DaemonSets only kube-proxy's and our own.
+func CacheOptions(namespace string) cache.Options {
+	proxy := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", kubeproxy.Name)}
+	proxyPods := cache.Config{LabelSelector: kubeproxy.PodSelector()}
+	return cache.Options{ByObject: map[client.Object]cache.ByObject{
+		&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{kubeproxy.Namespace: proxy, namespace: {}}},
+		&appsv1.DaemonSet{}: {Namespaces: map[string]cache.Config{kubeproxy.Namespace: proxy, namespace: {}}},
+		&corev1.Pod{}:       {Namespaces: map[string]cache.Config{kubeproxy.Namespace: proxyPods, namespace: {}}},
+		&corev1.Secret{}:    {Namespaces: map[string]cache.Config{namespace: {}}},
+	}}
 }
 
 // singleton is the one request that every reconciler works on: the whole network is planned at once.

@@ -8,14 +8,9 @@ import (
 	"os"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
@@ -23,7 +18,6 @@ import (
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 	"github.com/lanyard-dev/lanyard/controllers"
-	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
 )
 
 // config is what the command line says.
@@ -106,18 +100,6 @@ func (c config) managerOptions(scheme *runtime.Scheme) ctrl.Options {
 		LeaderElectionID:              "lanyard-manager",
 		LeaderElectionNamespace:       c.Namespace,
 		LeaderElectionReleaseOnCancel: true,
-		Cache:                         cacheOptions(c.Namespace),
+		Cache:                         controllers.CacheOptions(c.Namespace),
 	}
-}
-
-// cacheOptions watch no more than is read: of the cluster's ConfigMaps, Secrets, Pods and DaemonSets only kube-proxy's and our own.
-func cacheOptions(namespace string) cache.Options {
-	proxy := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", kubeproxy.Name)}
-	proxyPods := cache.Config{LabelSelector: kubeproxy.PodSelector()}
-	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{kubeproxy.Namespace: proxy, namespace: {}}},
-		&appsv1.DaemonSet{}: {Namespaces: map[string]cache.Config{kubeproxy.Namespace: proxy, namespace: {}}},
-		&corev1.Pod{}:       {Namespaces: map[string]cache.Config{kubeproxy.Namespace: proxyPods, namespace: {}}},
-		&corev1.Secret{}:    {Namespaces: map[string]cache.Config{namespace: {}}},
-	}}
 }

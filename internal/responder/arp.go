@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -16,13 +16,6 @@ import (
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
-
-// schedule is when an address is announced after it was taken over. The first frame does it for most neighbours; the others are for those
-// that lost it, or that, like old Linux, ignore changes of an entry within a second of the last.
-var schedule = [...]time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond, 1200 * time.Millisecond, 3 * time.Second}
-
-// readTimeout bounds a blocking read, so that the loop sees that it should end.
-const readTimeout = time.Second
 
 // conn is a socket for whole frames of one interface.
 type conn interface {
@@ -37,9 +30,10 @@ var _ conn = (*packet.Conn)(nil)
 
 // Counters count what a responder does. The functions must not block.
 type Counters struct {
-	// Replied counts answers, Announced announcements, Dropped frames without an answer by reason.
-	Replied, Announced func()
-	Dropped            func(Drop)
+	// Replied counts answers, Announced announcements, Unsent frames that the interface's queue had no room for.
+	Replied, Announced, Unsent func()
+	// Dropped counts frames without an answer, by reason.
+	Dropped func(Drop)
 }
 
 // ARP answers ARP requests for addresses on one interface. Its methods may be called from any goroutine.
@@ -52,14 +46,16 @@ type ARP struct {
 	mu sync.Mutex
 	// owned are the addresses that are answered for, each with when it was taken over.
 	owned map[netip.Addr]time.Time
+	// heard are the ranges that pass the filter.
+	heard []Range
 	// wake tells the announcer that an address was taken over.
 	wake chan struct{}
 }
 
-// Listen opens the socket on an interface. Nothing passes its filter until Set has been called.
+// Listen opens the socket on an interface. Nothing passes its filter until Hear has been called.
 func Listen(index int, mac net.HardwareAddr, counters Counters) (*ARP, error) {
 	if len(mac) != 6 {
-		return nil, errNotEthernet
+		return nil, fmt.Errorf("its hardware address %q is not one of Ethernet, of 6 bytes", mac)
 	}
 	closed, err := filter(index, nil)
 	if err != nil {
@@ -77,17 +73,28 @@ func newARP(index int, mac net.HardwareAddr, c conn, counters Counters) *ARP {
 	return &ARP{index: index, mac: mac, conn: c, counters: counters, owned: map[netip.Addr]time.Time{}, wake: make(chan struct{}, 1)}
 }
 
-// Set makes the responder answer for exactly these addresses, and announce those that are new to it.
-func (r *ARP) Set(addrs []netip.Addr, now time.Time) error {
-	prefixes := make([]netip.Prefix, 0, len(addrs))
-	for _, a := range addrs {
-		prefixes = append(prefixes, netip.PrefixFrom(a, a.BitLen()))
+// Hear makes the responder listen to requests for addresses in these ranges, and to no others.
+func (r *ARP) Hear(ranges []Range) error {
+	merged := merge(ranges)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slices.Equal(merged, r.heard) {
+		return nil
 	}
-	slices.SortFunc(prefixes, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
-	program, err := filter(r.index, prefixes)
+	program, err := filter(r.index, merged)
 	if err != nil {
 		return err
 	}
+	if err := r.conn.SetBPF(program); err != nil {
+		return fmt.Errorf("setting the packet filter: %w", err)
+	}
+	r.heard = merged
+	return nil
+}
+
+// Own makes the responder answer for exactly these addresses, and announce those that are new to it. Only those among the ranges that it
+// hears are ever asked for.
+func (r *ARP) Own(addrs []netip.Addr, now time.Time) {
 	r.mu.Lock()
 	owned := make(map[netip.Addr]time.Time, len(addrs))
 	for _, a := range addrs {
@@ -97,16 +104,16 @@ func (r *ARP) Set(addrs []netip.Addr, now time.Time) error {
 		}
 		owned[a] = since
 	}
+	changed := !maps.Equal(owned, r.owned)
 	r.owned = owned
 	r.mu.Unlock()
-	if err := r.conn.SetBPF(program); err != nil {
-		return fmt.Errorf("setting the packet filter: %w", err)
+	if !changed {
+		return
 	}
 	select {
 	case r.wake <- struct{}{}:
 	default: // it will look at all addresses anyway
 	}
-	return nil
 }
 
 // owns says whether an address is answered for.
@@ -120,6 +127,9 @@ func (r *ARP) owns(a netip.Addr) bool {
 // Run answers and announces until the context ends or the socket fails, as it does when the interface goes away. It closes the socket.
 func (r *ARP) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// A deadline that has passed ends a blocking read. It cannot fail but on a closed socket, which ends the read as well.
+	defer context.AfterFunc(ctx, func() { _ = r.conn.SetReadDeadline(time.Unix(1, 0)) })()
 	var announcer sync.WaitGroup
 	announcer.Go(func() { r.announce(ctx) })
 	err := r.answer(ctx)
@@ -131,31 +141,34 @@ func (r *ARP) Run(ctx context.Context) error {
 	return err
 }
 
+// frameSize is room for an ARP packet with tags and padding; what a longer frame has beyond it is of no interest.
+const frameSize = 128
+
 // answer reads requests and answers them.
 func (r *ARP) answer(ctx context.Context) error {
-	frame := make([]byte, 128)
-	for ctx.Err() == nil {
-		if err := r.conn.SetReadDeadline(time.Now().Add(readTimeout)); err != nil {
-			return fmt.Errorf("setting the read deadline: %w", err)
-		}
+	frame := make([]byte, frameSize)
+	for {
 		n, _, err := r.conn.ReadFrom(frame)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			continue
+		if ctx.Err() != nil {
+			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("reading ARP requests: %w", err)
 		}
-		answer, drop := reply(frame[:n], r.owns, r.mac)
+		answer, why := reply(frame[:n], r.owns, r.mac)
 		if answer == nil {
-			r.counters.Dropped(drop)
+			r.counters.Dropped(why)
 			continue
 		}
-		if err := r.send(answer, net.HardwareAddr(answer[:6])); err != nil {
+		switch err := r.send(answer, answer[:6]); {
+		case errors.Is(err, unix.ENOBUFS): // who asks will ask again
+			r.counters.Unsent()
+		case err != nil:
 			return fmt.Errorf("answering an ARP request: %w", err)
+		default:
+			r.counters.Replied()
 		}
-		r.counters.Replied()
 	}
-	return nil
 }
 
 // announce sends the announcements that are due, until the context ends. A frame that cannot be sent is left to the next one of its
@@ -175,48 +188,29 @@ func (r *ARP) announce(ctx context.Context) {
 		due, next := dueAt(time.Now(), r.owned, sent)
 		r.mu.Unlock()
 		for _, a := range due {
-			request, answer, err := announcement(a, r.mac)
-			if err != nil {
-				continue // an address that is not IPv4 has no ARP frame; the speaker gives us none
+			if !r.owns(a) || ctx.Err() != nil { // lost while those before it were sent
+				continue
 			}
-			if r.send(request, ethernet.Broadcast) == nil && r.send(answer, ethernet.Broadcast) == nil {
+			if r.tell(a) == nil {
 				r.counters.Announced()
+			} else {
+				r.counters.Unsent()
 			}
 		}
 		timer.Reset(next)
 	}
 }
 
-// takeover is an address and when it was taken over: taken over again, it is announced again.
-type takeover struct {
-	addr  netip.Addr
-	since time.Time
-}
-
-// dueAt returns the addresses whose next announcement is due, counts it as sent, and says when to look again.
-func dueAt(now time.Time, owned map[netip.Addr]time.Time, sent map[takeover]int) (due []netip.Addr, next time.Duration) {
-	next = time.Hour
-	for t := range sent {
-		if since, still := owned[t.addr]; !still || since != t.since {
-			delete(sent, t)
-		}
+// tell sends the two forms of an announcement once.
+func (r *ARP) tell(a netip.Addr) error {
+	request, answer, err := announcement(a, r.mac)
+	if err != nil {
+		return err
 	}
-	for a, since := range owned {
-		t, elapsed := takeover{a, since}, now.Sub(since)
-		isDue := false
-		for sent[t] < len(schedule) && elapsed >= schedule[sent[t]] {
-			sent[t]++
-			isDue = true
-		}
-		if isDue {
-			due = append(due, a)
-		}
-		if sent[t] < len(schedule) {
-			next = min(next, schedule[sent[t]]-elapsed)
-		}
+	if err := r.send(request, ethernet.Broadcast); err != nil {
+		return err
 	}
-	slices.SortFunc(due, netip.Addr.Compare)
-	return due, next
+	return r.send(answer, ethernet.Broadcast)
 }
 
 // sendTries bounds how often a frame is offered to a queue that is full.

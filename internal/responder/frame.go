@@ -1,7 +1,7 @@
 package responder
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
 	"net"
 	"net/netip"
@@ -19,12 +19,20 @@ const (
 	Malformed Drop = "malformed"
 	// NotRequest: it is a reply.
 	NotRequest Drop = "not_request"
-	// Spoofed: the sender that the packet names is not the one that the frame came from.
-	Spoofed Drop = "spoofed"
 	// Own: we sent it.
 	Own Drop = "own"
+	// Spoofed: the sender that the packet names is not the one that the frame came from, or is no single host.
+	Spoofed Drop = "spoofed"
+	// Announcement: it asks for the sender's own address, as a host does to tell others where it is (RFC 5227, section 3).
+	Announcement Drop = "announcement"
 	// NotOwned: it asks for an address that is not announced here.
 	NotOwned Drop = "not_owned"
+)
+
+// The hardware types of ARP on Ethernet: 1 (RFC 826), and 6 (RFC 1042, IEEE 802 networks), which is taken as the same.
+const (
+	hardwareEthernet = 1
+	hardwareIEEE802  = 6
 )
 
 var zeroMAC = net.HardwareAddr{0, 0, 0, 0, 0, 0}
@@ -32,23 +40,18 @@ var zeroMAC = net.HardwareAddr{0, 0, 0, 0, 0, 0}
 // reply returns the frame that answers a request for an owned address, or why there is none. A probe (RFC 5227, sender address 0.0.0.0) is
 // answered too: that is what keeps others from taking the address.
 func reply(frame []byte, owned func(netip.Addr) bool, mac net.HardwareAddr) ([]byte, Drop) {
-	var outer ethernet.Frame
-	if err := outer.UnmarshalBinary(frame); err != nil || outer.EtherType != ethernet.EtherTypeARP || outer.VLAN != nil || outer.ServiceVLAN != nil {
-		return nil, Malformed
-	}
-	var request arp.Packet
-	if err := request.UnmarshalBinary(outer.Payload); err != nil {
-		return nil, Malformed
-	}
+	request, source, ok := parse(frame)
 	switch {
-	case request.HardwareType != 1 || request.ProtocolType != uint16(ethernet.EtherTypeIPv4) || len(request.SenderHardwareAddr) != 6 || !request.TargetIP.Is4():
+	case !ok:
 		return nil, Malformed
 	case request.Operation != arp.OperationRequest:
 		return nil, NotRequest
-	case string(request.SenderHardwareAddr) == string(mac):
+	case bytes.Equal(request.SenderHardwareAddr, mac):
 		return nil, Own
-	case string(request.SenderHardwareAddr) != string(outer.Source):
+	case !bytes.Equal(request.SenderHardwareAddr, source) || isGroup(source):
 		return nil, Spoofed
+	case request.SenderIP == request.TargetIP:
+		return nil, Announcement
 	case !owned(request.TargetIP):
 		return nil, NotOwned
 	}
@@ -58,6 +61,23 @@ func reply(frame []byte, owned func(netip.Addr) bool, mac net.HardwareAddr) ([]b
 	}
 	return answer, ""
 }
+
+// parse reads an untagged frame with an ARP packet for Ethernet and IPv4, and whom the frame came from. Padding is ignored.
+func parse(frame []byte) (packet arp.Packet, source net.HardwareAddr, ok bool) {
+	var outer ethernet.Frame
+	if err := outer.UnmarshalBinary(frame); err != nil || outer.EtherType != ethernet.EtherTypeARP || outer.VLAN != nil || outer.ServiceVLAN != nil {
+		return packet, nil, false
+	}
+	if err := packet.UnmarshalBinary(outer.Payload); err != nil {
+		return packet, nil, false
+	}
+	ok = (packet.HardwareType == hardwareEthernet || packet.HardwareType == hardwareIEEE802) &&
+		packet.ProtocolType == uint16(ethernet.EtherTypeIPv4) && packet.HardwareAddrLength == 6 && packet.IPLength == 4
+	return packet, outer.Source, ok
+}
+
+// isGroup says whether a hardware address is that of a group: no frame comes from one, and none of ours may go to one as an answer.
+func isGroup(a net.HardwareAddr) bool { return a[0]&1 != 0 }
 
 // announcement returns the two frames that tell everybody on the LAN where an address is now. The request form, with a target hardware
 // address of 0, is what Junos takes; the reply form, whose target hardware address is the sender's, is what Linux takes at once even for
@@ -88,5 +108,3 @@ func encode(op arp.Operation, senderMAC net.HardwareAddr, sender netip.Addr, tar
 	}
 	return encoded, nil
 }
-
-var errNotEthernet = errors.New("it has no Ethernet address of 6 bytes")

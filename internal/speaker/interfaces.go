@@ -87,14 +87,16 @@ func (r *responders) start(ctx context.Context, i links.Interface, now time.Time
 	})
 }
 
-// announce makes each interface answer for exactly its addresses.
-func (r *responders) announce(byInterface map[string][]netip.Addr, now time.Time) {
+// announce makes each interface listen to requests for what the cluster announces, and answer for exactly its own addresses.
+func (r *responders) announce(byInterface map[string][]netip.Addr, heard []responder.Range, now time.Time) {
 	for name, task := range r.tasks {
-		if err := task.arp.Set(byInterface[name], now); err != nil {
-			r.log.Error(err, "cannot set the addresses of an interface; it is tried again", "interface", name)
-			task.cancel() // it is opened anew with the addresses of that pass
+		if err := task.arp.Hear(heard); err != nil {
+			r.log.Error(err, "cannot listen on an interface; it is opened anew", "interface", name)
+			task.cancel()
 			wake(r.failed)
+			continue
 		}
+		task.arp.Own(byInterface[name], now)
 	}
 }
 

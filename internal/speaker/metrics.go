@@ -11,6 +11,7 @@ type Metrics struct {
 	addresses     prometheus.Gauge
 	replies       prometheus.Counter
 	announcements prometheus.Counter
+	unsent        prometheus.Counter
 	drops         *prometheus.CounterVec
 }
 
@@ -23,10 +24,12 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "lanyard_speaker_arp_replies_total", Help: "ARP requests that were answered."}),
 		announcements: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lanyard_speaker_arp_announcements_total", Help: "Times that an address was announced to the LAN."}),
+		unsent: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "lanyard_speaker_arp_unsent_total", Help: "ARP frames that the interface's queue had no room for."}),
 		drops: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lanyard_speaker_arp_drops_total", Help: "ARP frames that got no answer, by reason."}, []string{"reason"}),
 	}
-	for _, c := range []prometheus.Collector{m.addresses, m.replies, m.announcements, m.drops} {
+	for _, c := range []prometheus.Collector{m.addresses, m.replies, m.announcements, m.unsent, m.drops} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -41,6 +44,7 @@ func (m *Metrics) counters() responder.Counters {
 	return responder.Counters{
 		Replied:   m.replies.Inc,
 		Announced: m.announcements.Inc,
+		Unsent:    m.unsent.Inc,
 		Dropped:   func(d responder.Drop) { m.drops.WithLabelValues(string(d)).Inc() },
 	}
 }

@@ -18,8 +18,10 @@ import (
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 	"github.com/lanyard-dev/lanyard/internal/configuration"
+	"github.com/lanyard-dev/lanyard/internal/ipam"
 	"github.com/lanyard-dev/lanyard/internal/links"
 	"github.com/lanyard-dev/lanyard/internal/membership"
+	"github.com/lanyard-dev/lanyard/internal/responder"
 )
 
 // group is the membership as the speaker uses it.
@@ -180,7 +182,7 @@ func (s *Speaker) pass(ctx context.Context, r *responders) error {
 	now := time.Now()
 	s.take(verdicts, now)
 	r.sync(ctx, interfaces, now)
-	r.announce(s.byInterface(verdicts), now)
+	r.announce(s.byInterface(verdicts), heard(snap.pools, verdicts), now)
 	s.publish(observation{
 		self: s.config.Node, generation: s.inForce.Generation, interfaces: interfaces, verdicts: verdicts, since: s.since, members: members,
 	})
@@ -233,6 +235,21 @@ func (s *Speaker) byInterface(verdicts []verdict) map[string][]netip.Addr {
 		}
 	}
 	return grouped
+}
+
+// heard returns what requests are listened for: the pools, so that an address that moves here needs no new filter, and the addresses that
+// are still announced after their pool went.
+func heard(pools []ipam.Pool, verdicts []verdict) []responder.Range {
+	var ranges []responder.Range
+	for _, p := range pools {
+		for _, r := range p.Ranges {
+			ranges = append(ranges, responder.Range{First: r.First, Last: r.Last})
+		}
+	}
+	for _, v := range verdicts {
+		ranges = append(ranges, responder.Range{First: v.addr, Last: v.addr})
+	}
+	return ranges
 }
 
 // publish reports an observation, keeping what is known of kube-proxy.

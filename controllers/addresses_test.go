@@ -1,0 +1,168 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+var _ = Describe("Addresses", func() {
+	It("gives the lowest address, frees it with the Service, and gives it to the next", func(ctx SpecContext) {
+		DeferCleanup(startManager(false))
+		first := loadBalancer("lb-test")
+		create(ctx, first)
+		Consistently(addressOf("lb-test")).WithContext(ctx).Should(BeEmpty(), "without the object nobody gives out addresses")
+
+		create(ctx, tutorial())
+		Eventually(addressOf("lb-test")).WithContext(ctx).Should(Equal("192.168.1.200"))
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(first), first)).To(Succeed())
+		Expect(first.Annotations).To(HaveKeyWithValue(v1alpha1.AllocatedAnnotation, "192.168.1.200=lan-pool"))
+		Expect(first.Status.LoadBalancer.Ingress[0].IPMode).To(HaveValue(Equal(corev1.LoadBalancerIPModeVIP)), "kube-proxy ignores addresses of mode Proxy")
+
+		Expect(k8s.Delete(ctx, first)).To(Succeed())
+		create(ctx, loadBalancer("lb-next"))
+		Eventually(addressOf("lb-next")).WithContext(ctx).Should(Equal("192.168.1.200"))
+	})
+
+	It("keeps annotations of others when it adds its own", func(ctx SpecContext) {
+		DeferCleanup(startManager(false))
+		svc := loadBalancer("lb-annotated")
+		svc.Annotations = map[string]string{"team": "web"}
+		create(ctx, svc, tutorial())
+		Eventually(addressOf("lb-annotated")).WithContext(ctx).Should(Equal("192.168.1.200"))
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(svc), svc)).To(Succeed())
+		Expect(svc.Annotations).To(Equal(map[string]string{"team": "web", v1alpha1.AllocatedAnnotation: "192.168.1.200=lan-pool"}))
+	})
+
+	It("leaves Services of a class, and what another controller wrote, alone", func(ctx SpecContext) {
+		DeferCleanup(startManager(false))
+		classy := loadBalancer("lb-classy")
+		classy.Spec.LoadBalancerClass = ptr.To("example.com/other")
+		foreign := loadBalancer("lb-foreign")
+		create(ctx, classy, foreign)
+		foreign.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.9.9.9"}}
+		Expect(k8s.Status().Update(ctx, foreign, client.FieldOwner("somebody-else"))).To(Succeed())
+		version := foreign.ResourceVersion
+
+		create(ctx, tutorial(), loadBalancer("lb-ours"))
+		Eventually(addressOf("lb-ours")).WithContext(ctx).Should(Equal("192.168.1.200"))
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(foreign), foreign)).To(Succeed())
+		Expect(foreign.ResourceVersion).To(Equal(version), "not a byte of somebody else's Service changes")
+		Expect(addressOf("lb-classy")(ctx)).To(BeEmpty())
+	})
+
+	It("keeps an address that a pool no longer holds, and gives a newcomer one that it does", func(ctx SpecContext) {
+		DeferCleanup(startManager(false))
+		cnet := tutorial()
+		create(ctx, loadBalancer("lb-old"), cnet)
+		Eventually(addressOf("lb-old")).WithContext(ctx).Should(Equal("192.168.1.200"))
+		change(ctx, cnet, func(c *v1alpha1.ClusterNetworking) {
+			c.Spec.IPPools[0].Addresses = []v1alpha1.AddressRange{"192.168.1.205-192.168.1.206"}
+		})
+		create(ctx, loadBalancer("lb-new"))
+		Eventually(addressOf("lb-new")).WithContext(ctx).Should(Equal("192.168.1.205"))
+		Consistently(addressOf("lb-old")).WithContext(ctx).Should(Equal("192.168.1.200"))
+	})
+
+	It("takes the address of a Service that is no load balancer any more", func(ctx SpecContext) {
+		DeferCleanup(startManager(false))
+		flipped := loadBalancer("lb-flipped")
+		create(ctx, flipped, tutorial())
+		Eventually(addressOf("lb-flipped")).WithContext(ctx).Should(Equal("192.168.1.200"))
+		change(ctx, flipped, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
+		Eventually(addressOf("lb-flipped")).WithContext(ctx).Should(BeEmpty())
+		create(ctx, loadBalancer("lb-after"))
+		Eventually(addressOf("lb-after")).WithContext(ctx).Should(Equal("192.168.1.200"))
+	})
+
+	It("says in an Event and in the status why a Service gets nothing", func(ctx SpecContext) {
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) {
+			s.IPPools[0].Addresses = []v1alpha1.AddressRange{"192.168.1.200/32"}
+		}))
+		create(ctx, loadBalancer("lb-1"))
+		Eventually(addressOf("lb-1")).WithContext(ctx).Should(Equal("192.168.1.200"))
+		create(ctx, loadBalancer("lb-2"))
+		const why = "every IPv4 address of pool lan-pool is in use: add a range to spec.ipPools, or delete a Service that is not needed"
+		Eventually(conditionOf("IPPoolsReady")).WithContext(ctx).Should(Equal("False ServicesPending: default/lb-2 (PoolExhausted): " + why))
+		Eventually(func(ctx context.Context) ([]string, error) {
+			var events eventsv1.EventList
+			err := k8s.List(ctx, &events, client.InNamespace("default"))
+			var notes []string
+			for _, e := range events.Items {
+				notes = append(notes, e.Regarding.Name+" "+e.Reason+": "+e.Note)
+			}
+			return notes, err
+		}).WithContext(ctx).Should(ContainElement("lb-2 PoolExhausted: " + why))
+	})
+
+	It("withdraws everything once the object has been gone for the grace period, and gives everyone the same back", func(ctx SpecContext) {
+		DeferCleanup(startManager(false))
+		cnet := tutorial()
+		create(ctx, cnet, loadBalancer("lb-a"))
+		Eventually(addressOf("lb-a")).WithContext(ctx).Should(Equal("192.168.1.200"))
+		create(ctx, loadBalancer("lb-b"))
+		Eventually(addressOf("lb-b")).WithContext(ctx).Should(Equal("192.168.1.201"))
+
+		Expect(k8s.Delete(ctx, cnet)).To(Succeed())
+		Expect(addressOf("lb-b")(ctx)).To(Equal("192.168.1.201"), "a deletion by mistake has a moment to be mended")
+		Eventually(addressOf("lb-b")).WithContext(ctx).Should(BeEmpty())
+		Eventually(addressOf("lb-a")).WithContext(ctx).Should(BeEmpty())
+		Expect(k8s.Delete(ctx, loadBalancer("lb-a"))).To(Succeed())
+
+		create(ctx, tutorial())
+		Eventually(addressOf("lb-b")).WithContext(ctx).Should(Equal("192.168.1.201"), "although .200 is free now")
+	})
+
+	It("changes no address when the manager restarts, whoever waits", func(ctx SpecContext) {
+		stop := startManager(false)
+		create(ctx, tutorial())
+		create(ctx, loadBalancer("lb-z"))
+		Eventually(addressOf("lb-z")).WithContext(ctx).Should(Equal("192.168.1.200"))
+		stop()
+		create(ctx, loadBalancer("lb-a")) // sorts first, and waits
+		DeferCleanup(startManager(false))
+		Eventually(addressOf("lb-a")).WithContext(ctx).Should(Equal("192.168.1.201"))
+		Expect(addressOf("lb-z")(ctx)).To(Equal("192.168.1.200"))
+	})
+
+	It("never gives one address twice while the lead goes from manager to manager", func(ctx SpecContext) {
+		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) {
+			s.IPPools[0].Addresses = []v1alpha1.AddressRange{"10.200.0.0/24"}
+		}))
+		stopA := startManager(true)
+		stopB := startManager(true)
+		DeferCleanup(func() { stopB() })
+
+		const count = 60
+		var creating sync.WaitGroup
+		creating.Go(func() {
+			defer GinkgoRecover()
+			for i := range count {
+				create(ctx, loadBalancer(fmt.Sprintf("lb-%02d", i)))
+			}
+		})
+		Eventually(addressOf("lb-05")).WithContext(ctx).ShouldNot(BeEmpty(), "one of the managers leads")
+		stopA() // in the middle of the work; if it led, the other takes over
+		creating.Wait()
+		seen := map[string]string{}
+		for i := range count {
+			name := fmt.Sprintf("lb-%02d", i)
+			Eventually(addressOf(name)).WithTimeout(30 * time.Second).WithContext(ctx).ShouldNot(BeEmpty())
+			address, err := addressOf(name)(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(seen).NotTo(HaveKey(address), "%s and %s have the same address", name, seen[address])
+			seen[address] = name
+		}
+	}, SpecTimeout(2*time.Minute))
+})

@@ -1,0 +1,82 @@
+package controllers
+
+import (
+	"context"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+var _ = Describe("kube-proxy's ConfigMap", func() {
+	current := func(ctx context.Context) (*corev1.ConfigMap, error) {
+		var cm corev1.ConfigMap
+		return &cm, k8s.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: "kube-proxy"}, &cm)
+	}
+
+	It("is never written without the section kubeProxy", func(ctx SpecContext) {
+		before := kubeProxy(ctx)
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial())
+		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(Equal("True NotManaged: spec.kubeProxy is absent: kube-proxy is not touched"))
+		Consistently(current).WithContext(ctx).Should(HaveField("ResourceVersion", before.ResourceVersion))
+	})
+
+	It("is not written for a mode that is left open", func(ctx SpecContext) {
+		before := kubeProxy(ctx)
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) { s.KubeProxy = &v1alpha1.KubeProxySpec{} }))
+		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(HavePrefix("True Ready: "))
+		Consistently(current).WithContext(ctx).Should(HaveField("ResourceVersion", before.ResourceVersion))
+	})
+
+	It("changes in nothing but the declared fields", func(ctx SpecContext) {
+		before := kubeProxy(ctx)
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) {
+			s.KubeProxy = &v1alpha1.KubeProxySpec{Mode: v1alpha1.ProxyModeNFTables}
+		}))
+		Eventually(current).WithContext(ctx).ShouldNot(HaveField("ResourceVersion", before.ResourceVersion))
+		after, err := current(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(after.Data["config.conf"]).To(Equal(strings.Replace(kubeadmConfig, `mode: ""`, "mode: nftables", 1)))
+		Expect(after.Data["kubeconfig.conf"]).To(Equal("kept"))
+		Expect(after.Annotations).To(Equal(before.Annotations), "kubeadm's hash is not signed anew: the configuration is a user's now")
+		Consistently(current).WithContext(ctx).Should(HaveField("ResourceVersion", after.ResourceVersion), "it is written once")
+	})
+
+	It("gets strictARP with ipvs, because addresses are announced", func(ctx SpecContext) {
+		kubeProxy(ctx)
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) {
+			s.KubeProxy = &v1alpha1.KubeProxySpec{Mode: v1alpha1.ProxyModeIPVS}
+		}))
+		want := strings.NewReplacer(`mode: ""`, "mode: ipvs", "strictARP: false", "strictARP: true").Replace(kubeadmConfig)
+		Eventually(current).WithContext(ctx).Should(HaveField("Data", HaveKeyWithValue("config.conf", want)))
+	})
+
+	It("is left alone, and named, when it cannot be read", func(ctx SpecContext) {
+		cm := kubeProxy(ctx)
+		change(ctx, cm, func(c *corev1.ConfigMap) { c.Data["config.conf"] = "kind: [" })
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) {
+			s.KubeProxy = &v1alpha1.KubeProxySpec{Mode: v1alpha1.ProxyModeNFTables}
+		}))
+		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(
+			HavePrefix("False InvalidConfiguration: ConfigMap kube-system/kube-proxy: config.conf is not YAML"))
+		Expect(current(ctx)).To(HaveField("ResourceVersion", cm.ResourceVersion))
+	})
+
+	It("is not looked for on a cluster without kubeadm's kube-proxy", func(ctx SpecContext) {
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) {
+			s.KubeProxy = &v1alpha1.KubeProxySpec{Mode: v1alpha1.ProxyModeNFTables}
+		}))
+		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(HavePrefix(
+			"False UnmanagedLayout: there is no DaemonSet kube-system/kube-proxy: this cluster runs without kube-proxy"))
+	})
+})

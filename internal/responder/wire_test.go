@@ -1,0 +1,214 @@
+package responder
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mdlayher/arp"
+	"github.com/mdlayher/ethernet"
+	"github.com/mdlayher/packet"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// inNewNetwork moves the test to a network namespace of its own, which goes when the test ends. Sockets that the test opens belong to it,
+// whoever uses them.
+func inNewNetwork(t *testing.T) {
+	t.Helper()
+	runtime.LockOSThread() // never unlocked: the thread, and the namespace with it, ends with the goroutine
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Skipf("a network namespace of its own needs root: %v", err)
+	}
+}
+
+// cable makes two interfaces that are joined by a cable. The near one is for the responder, the far one for who asks.
+func cable(t *testing.T) (near, far *net.Interface) {
+	t.Helper()
+	pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "near"}, PeerName: "far"}
+	if err := netlink.LinkAdd(pair); err != nil {
+		t.Fatalf("making a pair of interfaces: %v", err)
+	}
+	var ends []*net.Interface
+	for _, name := range []string{"near", "far"} {
+		link, err := netlink.LinkByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := netlink.LinkSetUp(link); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, &net.Interface{Index: link.Attrs().Index, Name: name, HardwareAddr: link.Attrs().HardwareAddr})
+	}
+	awaitUp(t, ends)
+	return ends[0], ends[1]
+}
+
+// awaitUp waits until the kernel has noticed that the cable is in: until then it drops, without an error, what is sent.
+func awaitUp(t *testing.T, ends []*net.Interface) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		up := 0
+		for _, end := range ends {
+			link, err := netlink.LinkByIndex(end.Index)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if link.Attrs().OperState == netlink.OperUp {
+				up++
+			}
+		}
+		if up == len(ends) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the pair of interfaces does not come up")
+		}
+	}
+}
+
+// asker sends requests on the far end and reads what comes back.
+type asker struct {
+	*packet.Conn
+	mac net.HardwareAddr
+}
+
+func askerOn(t *testing.T, far *net.Interface) asker {
+	t.Helper()
+	c, err := packet.Listen(far, packet.Raw, unix.ETH_P_ARP, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return asker{Conn: c, mac: far.HardwareAddr}
+}
+
+// ask sends a request for an address, with a VLAN's tag if it is not 0.
+func (a asker) ask(t *testing.T, addr string, vlan uint16) {
+	t.Helper()
+	request, err := encode(arp.OperationRequest, a.mac, netip.MustParseAddr("192.168.1.122"), zeroMAC, netip.MustParseAddr(addr), ethernet.Broadcast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if vlan != 0 {
+		var f ethernet.Frame
+		if err := f.UnmarshalBinary(request); err != nil {
+			t.Fatal(err)
+		}
+		f.VLAN = &ethernet.VLAN{ID: vlan}
+		if request, err = f.MarshalBinary(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := a.WriteTo(request, &packet.Addr{HardwareAddr: ethernet.Broadcast}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// repliesUntil returns the addresses that are answered for, in order, up to a last one. Whatever was answered before it has arrived by then.
+func (a asker) repliesUntil(t *testing.T, last string, from net.HardwareAddr) []string {
+	t.Helper()
+	if err := a.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	var answered []string
+	frame := make([]byte, frameSize)
+	for {
+		n, _, err := a.ReadFrom(frame)
+		if err != nil {
+			t.Fatalf("%s was not answered, only %v: %v", last, answered, err)
+		}
+		p, source, ok := parse(frame[:n])
+		if !ok || p.Operation != arp.OperationReply || net.HardwareAddr(frame[:6]).String() != a.mac.String() {
+			continue
+		}
+		if source.String() != from.String() {
+			t.Errorf("%s answers for %s, want %s", source, p.SenderIP, from)
+		}
+		answered = append(answered, p.SenderIP.String())
+		if p.SenderIP.String() == last {
+			return answered
+		}
+	}
+}
+
+func listenOn(t *testing.T, near *net.Interface, c *counts) (*ARP, <-chan error, context.CancelFunc) {
+	t.Helper()
+	r, err := Listen(near.Index, near.HardwareAddr, c.counters())
+	if errors.Is(err, os.ErrPermission) {
+		t.Skipf("packet sockets need NET_RAW: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Hear([]Range{rangeOf("192.168.1.200", "192.168.1.210")}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	return r, done, cancel
+}
+
+// TestOnTheWire asks for addresses of all sorts, then for one more: each that is owned is answered once, nothing else is.
+func TestOnTheWire(t *testing.T) {
+	inNewNetwork(t)
+	near, far := cable(t)
+	var c counts
+	r, done, stop := listenOn(t, near, &c)
+	a := askerOn(t, far)
+	r.Own([]netip.Addr{netip.MustParseAddr("192.168.1.200"), netip.MustParseAddr("192.168.1.210")}, time.Now())
+
+	a.ask(t, "192.168.1.200", 0)
+	a.ask(t, "192.168.1.200", 100) // of a VLAN that nobody here has
+	a.ask(t, "192.168.1.201", 0)   // of the pool, but another's
+	a.ask(t, "192.168.1.7", 0)     // of no pool
+	a.ask(t, "192.168.1.210", 0)
+	if diff := cmp.Diff([]string{"192.168.1.200", "192.168.1.210"}, a.repliesUntil(t, "192.168.1.210", near.HardwareAddr)); diff != "" {
+		t.Errorf("answered (-want +got):\n%s", diff)
+	}
+
+	r.Own([]netip.Addr{netip.MustParseAddr("192.168.1.210")}, time.Now())
+	a.ask(t, "192.168.1.200", 0)
+	a.ask(t, "192.168.1.210", 0)
+	if diff := cmp.Diff([]string{"192.168.1.210"}, a.repliesUntil(t, "192.168.1.210", near.HardwareAddr)); diff != "" {
+		t.Errorf("answered after .200 was given up (-want +got):\n%s", diff)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	// .201, and .200 once it was given up: what the filter drops, of VLANs and of no pool, is not even counted.
+	if diff := cmp.Diff(map[Drop]int{NotOwned: 2}, c.dropped); diff != "" {
+		t.Errorf("frames without an answer (-want +got):\n%s", diff)
+	}
+}
+
+// TestAnInterfaceThatGoesEndsTheResponder: the speaker opens it anew when the interface is back.
+func TestAnInterfaceThatGoesEndsTheResponder(t *testing.T) {
+	inNewNetwork(t)
+	near, _ := cable(t)
+	_, done, _ := listenOn(t, near, &counts{})
+	link, err := netlink.LinkByIndex(near.Index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkDel(link); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-done:
+		if err == nil {
+			t.Error("it ended without an error")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it still runs")
+	}
+}
