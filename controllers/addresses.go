@@ -84,7 +84,7 @@ func (r *AddressesReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 		r.tell(state.demand, plan.Refusals)
 	}
 	r.board.post(func(b *reports) {
-		b.addresses = &addressesReport{pools: plan.Pools, assignments: plan.Assignments, refusals: withoutAddress(plan), err: err}
+		b.addresses = &addressesReport{inForce: state.inForce, pools: plan.Pools, assignments: plan.Assignments, refusals: withoutAddress(plan), err: err}
 	})
 	return ctrl.Result{}, err
 }
@@ -106,8 +106,10 @@ const (
 // addressState is all that a pass decides from.
 type addressState struct {
 	standing standing
-	pools    []ipam.Pool
-	demand   demand
+	// inForce is the generation of the configuration that holds the pools; 0 when there is none.
+	inForce int64
+	pools   []ipam.Pool
+	demand  demand
 }
 
 func (r *AddressesReconciler) gather(ctx context.Context) (addressState, error) {
@@ -135,7 +137,7 @@ func (r *AddressesReconciler) gather(ctx context.Context) (addressState, error) 
 			return addressState{}, fmt.Errorf("ConfigMap %s/%s holds pools that were never good (%s): delete it, and it is made anew from the spec",
 				r.namespace, v1alpha1.ConfigurationConfigMap, problems[0].Message)
 		}
-		state.pools = pools
+		state.pools, state.inForce = pools, inForce.Generation
 		if cnet != nil && cnet.Spec.ManagementState == v1alpha1.Paused {
 			state.standing = frozen
 		}

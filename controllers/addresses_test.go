@@ -69,6 +69,7 @@ var _ = Describe("Addresses", func() {
 		change(ctx, cnet, func(c *v1alpha1.ClusterNetworking) {
 			c.Spec.IPPools[0].Addresses = []v1alpha1.AddressRange{"192.168.1.205-192.168.1.206"}
 		})
+		Eventually(conditionOf("IPPoolsReady")).WithContext(ctx).Should(HavePrefix("True "), "the new range is in force")
 		create(ctx, loadBalancer("lb-new"))
 		Eventually(addressOf("lb-new")).WithContext(ctx).Should(Equal("192.168.1.205"))
 		Consistently(addressOf("lb-old")).WithContext(ctx).Should(Equal("192.168.1.200"))

@@ -3,6 +3,7 @@ package controllers
 import (
 	"sync"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -30,19 +31,37 @@ type reports struct {
 	addresses *addressesReport
 }
 
-// complete says whether every reconciler has reported.
-func (r reports) complete() bool {
-	return r.kubeProxy != nil && r.dataplane != nil && r.addresses != nil
+// revision is which object a report speaks of, at which generation; zero when there was none.
+type revision struct {
+	uid        types.UID
+	generation int64
+}
+
+func revisionOf(cnet *v1alpha1.ClusterNetworking) revision {
+	if cnet == nil {
+		return revision{}
+	}
+	return revision{cnet.UID, cnet.Generation}
+}
+
+// speakOf says whether every reconciler has reported on this revision: only then may a status claim that it was observed. Addresses are
+// given out from the configuration in force, so it must be the one that the dataplane reports, unless the report is of a failure.
+func (r reports) speakOf(of revision) bool {
+	return r.kubeProxy != nil && r.kubeProxy.revision == of &&
+		r.dataplane != nil && r.dataplane.revision == of &&
+		r.addresses != nil && (r.addresses.inForce == r.dataplane.inForce || r.addresses.err != nil)
 }
 
 // kubeProxyReport is how kube-proxy stands.
 type kubeProxyReport struct {
-	verdict conditions.Verdict
-	status  v1alpha1.KubeProxyStatus
+	revision revision
+	verdict  conditions.Verdict
+	status   v1alpha1.KubeProxyStatus
 }
 
 // dataplaneReport is how the configuration and the speakers' objects stand.
 type dataplaneReport struct {
+	revision revision
 	problems []conditions.Problem
 	// inForce is the generation of the configuration that is acted on; 0 when there is none.
 	inForce int64
@@ -51,6 +70,8 @@ type dataplaneReport struct {
 
 // addressesReport is who has which address.
 type addressesReport struct {
+	// inForce is the generation of the configuration that they were given from; 0 when there is none.
+	inForce     int64
 	pools       []ipam.Usage
 	assignments []ipam.Assignment
 	refusals    []ipam.Refusal

@@ -75,7 +75,7 @@ func (r *DataplaneReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 		return r.withdraw(ctx)
 	}
 	r.goneSince = time.Time{}
-	report := dataplaneReport{problems: check(cnet.Spec)}
+	report := dataplaneReport{revision: revisionOf(cnet), problems: check(cnet.Spec)}
 	if cnet.Spec.ManagementState != v1alpha1.Paused {
 		report.err = r.apply(ctx, cnet, len(report.problems) == 0)
 	}

@@ -76,6 +76,7 @@ func (r *KubeProxyReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 type kubeProxyObservation struct {
 	facts     kubeproxy.Facts
 	configMap *corev1.ConfigMap
+	revision  revision
 	paused    bool
 }
 
@@ -86,6 +87,7 @@ func (r *KubeProxyReconciler) gather(ctx context.Context) (kubeProxyObservation,
 		return o, err
 	}
 	if cnet != nil {
+		o.revision = revisionOf(cnet)
 		o.facts.Spec = cnet.Spec.KubeProxy
 		o.facts.Announcing = len(cnet.Spec.L2Advertisements) > 0
 		o.paused = cnet.Spec.ManagementState == v1alpha1.Paused
@@ -161,7 +163,7 @@ func (r *KubeProxyReconciler) report(o kubeProxyObservation, d kubeproxy.Decisio
 	standing := map[kubeproxy.Progress]conditions.Standing{
 		kubeproxy.Done: conditions.Settled, kubeproxy.Underway: conditions.Working, kubeproxy.Stuck: conditions.Failing,
 	}[d.Progress]
-	report := kubeProxyReport{verdict: conditions.Verdict{Standing: standing, Reason: d.Reason, Message: d.Message}}
+	report := kubeProxyReport{revision: o.revision, verdict: conditions.Verdict{Standing: standing, Reason: d.Reason, Message: d.Message}}
 	if err != nil {
 		report.verdict = conditions.Verdict{Standing: conditions.Failing, Reason: v1alpha1.ReasonApplyFailed, Message: err.Error() + "; it is tried again"}
 	}

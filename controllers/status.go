@@ -63,7 +63,7 @@ func (r *StatusReconciler) SetupWithManager(mgr ctrl.Manager) error {
 func (r *StatusReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	reports := r.board.read()
 	cnet, err := clusterNetworking(ctx, r.client)
-	if err != nil || cnet == nil || !reports.complete() {
+	if err != nil || cnet == nil || !reports.speakOf(revisionOf(cnet)) {
 		return ctrl.Result{}, err
 	}
 	var nodes v1alpha1.NodeNetworkingList

@@ -27,18 +27,9 @@ has_ip() { [[ $(ops kubectl get service "$1" -o 'jsonpath={.status.loadBalancer.
 pending() { [[ $(ops kubectl get service "$1" -o 'jsonpath={.spec.type}{.status.loadBalancer.ingress}') == LoadBalancer ]]; }
 is_ready() { [[ $(ops kubectl get clusternetworking cluster -o 'jsonpath={.status.observedGeneration}{.status.conditions[?(@.type=="Ready")].status}') == "$(ops kubectl get clusternetworking cluster -o 'jsonpath={.metadata.generation}')True" ]]; }
 answers() { ops curl --silent --fail --max-time 1 "http://$1"; }
-gone() { ! ops kubectl get "$@"; }
 
 say "Start from nothing: whatever an earlier demo left in the cluster goes."
-ops kubectl delete service,deployment lb-test lb-next --ignore-not-found >/dev/null
-if ops kubectl get crd clusternetworkings.networking.lanyard.dev >/dev/null 2>&1; then
-  ops kubectl delete clusternetworking --all >/dev/null
-  ops kubectl delete -f dist/install.yaml --ignore-not-found >/dev/null
-  await "the end of the earlier installation" 60 gone namespace lanyard-system
-fi
-ops bash -c "kubectl -n kube-system get configmap kube-proxy -o yaml | sed 's/^    mode: .*/    mode: \"\"/' | kubectl replace -f - >/dev/null"
-ops kubectl -n kube-system rollout restart daemonset kube-proxy >/dev/null
-ops kubectl -n kube-system rollout status daemonset kube-proxy >/dev/null
+ops test/reset.sh dist/install.yaml >/dev/null
 
 say "The cluster, as kubeadm makes it. kube-proxy's mode is left open:"
 type "kubectl get nodes -o wide"

@@ -1,0 +1,41 @@
+package e2e
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// tutorialRoll is long enough for three nodes' kube-proxies to restart one after the other, on a busy machine.
+const tutorialRoll = 3 * time.Minute
+
+func maintenanceSpecs() {
+	It("changes no address when the manager restarts", func(ctx SpecContext) {
+		ready(ctx)
+		seen := addressesSeen(ctx, "lb-next")
+		outage := measureOutage(ctx, first)
+		kubectl(ctx, "-n", "lanyard-system", "rollout", "restart", "deployment", "lanyard-manager")
+		kubectl(ctx, "-n", "lanyard-system", "rollout", "status", "deployment", "lanyard-manager", "--timeout=120s")
+		kubectl(ctx, "expose", "deployment", "lb-test", "--type=LoadBalancer", "--port=80") // the new leader is at work once it has an address
+		DeferCleanup(func(ctx SpecContext) { kubectl(ctx, "delete", "service", "lb-test") })
+		Eventually(addressOf("lb-test")).WithContext(ctx).Should(Equal("192.168.1.201"))
+		longest, answers := outage.stop()
+		AddReportEntry("longest time without an answer while the manager restarted", longest.String())
+		Expect(answers).To(BeNumerically(">", 10))
+		Expect(seen()).To(Equal([]string{first}))
+	})
+
+	It("changes no address when the speakers are rolled out anew, and one host answers in the end", func(ctx SpecContext) {
+		ready(ctx)
+		seen := addressesSeen(ctx, "lb-next")
+		outage := measureOutage(ctx, first)
+		kubectl(ctx, "-n", "lanyard-system", "rollout", "restart", "daemonset", "lanyard-speaker")
+		kubectl(ctx, "-n", "lanyard-system", "rollout", "status", "daemonset", "lanyard-speaker", "--timeout=180s")
+		owner := ready(ctx)
+		Eventually(answering).WithArguments(first).WithContext(ctx).Should(Equal([]string{owner.MAC}))
+		longest, _ := outage.stop()
+		AddReportEntry("longest time without an answer while the speakers were rolled out", longest.String())
+		Expect(seen()).To(Equal([]string{first}))
+	})
+}
