@@ -20,7 +20,7 @@ import (
 
 func clusterNetworking(ctx context.Context) (*v1alpha1.ClusterNetworking, error) {
 	var cnet v1alpha1.ClusterNetworking
-	return &cnet, k8s.Get(ctx, client.ObjectKey{Name: "cluster"}, &cnet)
+	return &cnet, k8s.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterNetworkingName}, &cnet)
 }
 
 // condition returns a condition as "Status Reason: Message", once the status speaks of the spec as it is.

@@ -54,7 +54,7 @@ func tutorialSpecs() {
 		owner, err := ownerOf(first)(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(strings.Fields(kubectl(ctx, "get", "clusternetworking", "--no-headers"))[:6]).To(
-			Equal([]string{"cluster", "iptables", "1", "10", "3/3", "True"}), "name, mode, used, free, speakers, ready")
+			Equal([]string{"cluster", "True", "iptables", "1", "10", "3/3"}), "name, ready, mode, used and free addresses, speakers")
 		told := kubectl(ctx, "describe", "clusternetworking", "cluster")
 		for _, line := range []string{"default/lb-test", first, owner.Node, owner.MAC, "lan-pool", "3 of 3 speakers are ready"} {
 			Expect(told).To(ContainSubstring(line))
