@@ -31,13 +31,15 @@ func CheckLayout(cm *corev1.ConfigMap, ds *appsv1.DaemonSet) Layout {
 	const advice = "Lanyard leaves kube-proxy alone: change it where this cluster's installer keeps it, and remove spec.kubeProxy"
 	switch {
 	case ds == nil:
-		return Layout{Message: fmt.Sprintf("there is no DaemonSet %s/%s: this cluster runs without kube-proxy, or its kube-proxy is no pod of a DaemonSet; %s", Namespace, Name, advice)}
+		return Layout{Message: fmt.Sprintf("there is no DaemonSet %s/%s: this cluster runs without kube-proxy, or its kube-proxy is no pod of a "+
+			"DaemonSet; %s", Namespace, Name, advice)}
 	case cm == nil:
 		return Layout{Message: fmt.Sprintf("there is no ConfigMap %s/%s: kube-proxy gets its settings elsewhere; %s", Namespace, Name, advice)}
 	case cm.Data[ConfigKey] == "":
 		return Layout{Message: fmt.Sprintf("ConfigMap %s/%s has no key %s; %s", Namespace, Name, ConfigKey, advice)}
 	case !readsConfig(ds, cm.Name):
-		return Layout{Message: fmt.Sprintf("DaemonSet %s/%s does not read %s from ConfigMap %s (its command should have %s); %s", Namespace, Name, ConfigKey, cm.Name, configFlag, advice)}
+		return Layout{Message: fmt.Sprintf("DaemonSet %s/%s does not read %s from ConfigMap %s (its command should have %s); %s",
+			Namespace, Name, ConfigKey, cm.Name, configFlag, advice)}
 	}
 	return Layout{Managed: true}
 }

@@ -53,7 +53,8 @@ type Facts struct {
 	Layout     Layout
 	// Document is config.conf.
 	Document string
-	// Written is when we last wrote it, by the API server's clock; zero when we never did.
+	// Written is when it was last written, by the API server's clock. Pods from before are restarted. Zero when it is not known: every pod
+	// then counts as having read it, and none is restarted.
 	Written time.Time
 	Nodes   []Node
 	// OwnNode is the manager's node, whose kube-proxy is restarted last.
@@ -124,27 +125,36 @@ const (
 //	                 └──▶ it does not: stop, say which node and why
 func Plan(f Facts) Decision {
 	if f.Spec == nil {
-		return Decision{Reason: v1alpha1.ReasonNotManaged, Message: "spec.kubeProxy is absent: kube-proxy is not touched", Total: len(f.Nodes), Updated: len(f.Nodes)}
+		return Decision{Reason: v1alpha1.ReasonNotManaged, Message: "spec.kubeProxy is absent: kube-proxy is not touched",
+			Total: len(f.Nodes), Updated: len(f.Nodes)}
 	}
 	if !f.Layout.Managed {
 		return Decision{Progress: Stuck, Reason: v1alpha1.ReasonUnmanagedLayout, Message: f.Layout.Message, Total: len(f.Nodes)}
 	}
-	want := Fields{Mode: f.Spec.Mode}
-	current, err := Mode(f.Document)
-	if err != nil {
-		return Decision{Progress: Stuck, Reason: v1alpha1.ReasonInvalidConfiguration, Message: fmt.Sprintf("ConfigMap %s/%s: %v", Namespace, Name, err), Total: len(f.Nodes)}
+	mode := string(f.Spec.Mode)
+	if mode == "" {
+		kept, err := Mode(f.Document)
+		if err != nil {
+			return f.invalid(err)
+		}
+		mode = Effective(kept)
 	}
-	mode := cmp.Or(string(f.Spec.Mode), Effective(current))
-	want.StrictARP = mode == string(v1alpha1.ProxyModeIPVS) && f.Announcing
+	want := Fields{Mode: f.Spec.Mode, StrictARP: mode == string(v1alpha1.ProxyModeIPVS) && f.Announcing}
 	edited, changes, err := Edit(f.Document, want)
 	if err != nil {
-		return Decision{Progress: Stuck, Reason: v1alpha1.ReasonInvalidConfiguration, Message: fmt.Sprintf("ConfigMap %s/%s: %v", Namespace, Name, err), Total: len(f.Nodes)}
+		return f.invalid(err)
 	}
 	r := roll{Facts: f, mode: mode, everyProcess: want.StrictARP}
 	if len(changes) > 0 {
-		return r.decision(Decision{Action: Write, Edited: edited, Changes: changes, Progress: Underway, Reason: v1alpha1.ReasonRollingOut, Message: "writing " + describe(changes)})
+		return r.decision(Decision{Action: Write, Edited: edited, Changes: changes, Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
+			Message: "writing " + describe(changes)})
 	}
 	return r.next()
+}
+
+func (f Facts) invalid(err error) Decision {
+	return Decision{Progress: Stuck, Reason: v1alpha1.ReasonInvalidConfiguration, Message: fmt.Sprintf("ConfigMap %s/%s: %v", Namespace, Name, err),
+		Total: len(f.Nodes)}
 }
 
 func describe(changes []Change) string {
@@ -169,22 +179,31 @@ type roll struct {
 }
 
 func (r roll) next() Decision {
-	var waiting, pending []Node
+	var waiting, pending, dark []Node
 	for _, n := range r.ordered() {
 		switch {
-		case !n.Ready || r.updated(n): // a node that is not Ready is done when it returns
-		case n.Pod != nil && r.fresh(*n.Pod), n.Pod == nil, n.Witness == Silent:
+		case r.updated(n):
+		case !n.Ready && n.Pod != nil && r.fresh(*n.Pod):
+			dark = append(dark, n)
+		case !n.Ready: // its turn comes when it returns
+		case n.Pod == nil, r.fresh(*n.Pod), n.Witness == Silent:
 			waiting = append(waiting, n)
 		default:
 			pending = append(pending, n)
 		}
 	}
+	if len(pending) > 0 { // the restart may be why the node is not Ready any more: no other is put at risk
+		waiting = append(waiting, dark...)
+	}
 	for _, n := range waiting {
-		if d, ends := r.overdue(n); ends {
-			return r.decision(d)
+		if why := r.failure(n); why != "" {
+			return r.decision(r.stalled(n, why))
 		}
 	}
 	switch {
+	case len(waiting) > 0 && !slices.ContainsFunc(waiting, func(n Node) bool { return !r.stale(n) }):
+		return r.decision(Decision{Action: Restart, Restart: waiting[0].Pod, After: lookAgain, Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
+			Message: fmt.Sprintf("restarting kube-proxy on %s again: it started on the old configuration", waiting[0].Name)})
 	case len(waiting) > 0:
 		return r.decision(Decision{Action: Wait, After: lookAgain, Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
 			Message: "waiting for " + waiting[0].Name + ": " + r.doing(waiting[0])})
@@ -209,47 +228,56 @@ func (r roll) ordered() []Node {
 }
 
 // fresh says whether the pod was made after the configuration was written.
-func (r roll) fresh(p Pod) bool { return !r.Written.IsZero() && !p.Created.Before(r.Written) }
+func (r roll) fresh(p Pod) bool { return !p.Created.Before(r.Written) }
+
+// settled says whether the pod has stayed up for long enough to be believed.
+func (r roll) settled(p Pod) bool {
+	return p.Ready && p.Failure == "" && r.Now.Sub(p.Created) >= settledAfter
+}
 
 // updated says whether the node's kube-proxy runs as asked. Only kube-proxy's own word counts where a speaker can ask it.
 func (r roll) updated(n Node) bool {
 	if n.Pod == nil {
 		return false
 	}
-	read := r.Written.IsZero() || r.fresh(*n.Pod)
+	restarted := r.fresh(*n.Pod) && r.settled(*n.Pod)
 	switch n.Witness {
-	case Reporting:
-		return n.Mode == r.mode && (!r.everyProcess || read)
+	case Reporting: // the process before the restart may have reported the same mode: that report proves nothing yet
+		return n.Mode == r.mode && (!r.everyProcess || restarted)
 	case NoSpeaker:
-		return read && n.Pod.Ready && n.Pod.Failure == "" && r.Now.Sub(n.Pod.Created) >= settledAfter
+		return restarted
 	default:
 		return false
 	}
 }
 
-// overdue says what to do about a node that has been waited for long enough.
-func (r roll) overdue(n Node) (Decision, bool) {
-	if n.Pod == nil || !r.fresh(*n.Pod) {
-		return Decision{}, false
-	}
-	age := r.Now.Sub(n.Pod.Created)
-	stale := n.Witness == Reporting && n.Mode != "" && n.Mode != r.mode
+// stale says whether the node's kube-proxy is up on the configuration of before, which another restart helps against.
+func (r roll) stale(n Node) bool {
+	return n.Ready && n.Pod != nil && n.Pod.Failure == "" && r.fresh(*n.Pod) && n.Pod.Created.Sub(r.Written) < staleFor &&
+		r.Now.Sub(n.Pod.Created) >= staleAfter && n.Witness == Reporting && n.Mode != "" && n.Mode != r.mode
+}
+
+// failure says why a node has been waited for long enough; empty while it has not.
+func (r roll) failure(n Node) string {
 	switch {
+	case n.Pod == nil || !r.fresh(*n.Pod) || r.stale(n):
+		return ""
 	case n.Pod.Failure != "":
-		return r.stalled(n, n.Pod.Failure), true
-	case stale && age >= staleAfter && n.Pod.Created.Sub(r.Written) < staleFor:
-		return Decision{Action: Restart, Restart: n.Pod, After: lookAgain, Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
-			Message: fmt.Sprintf("restarting kube-proxy on %s again: it started on the old configuration", n.Name)}, true
-	case age >= verifyWithin:
-		return r.stalled(n, r.doing(n)), true
+		return n.Pod.Failure
+	case r.Now.Sub(n.Pod.Created) >= verifyWithin:
+		return r.doing(n)
 	}
-	return Decision{}, false
+	return ""
 }
 
 func (r roll) stalled(n Node, why string) Decision {
-	return Decision{Action: Wait, After: 10 * lookAgain, Progress: Stuck, Reason: v1alpha1.ReasonRolloutStalled, Message: fmt.Sprintf(
-		"kube-proxy on %s does not come up in mode %s: %s. No further node is touched. Set spec.kubeProxy.mode to a mode that this node can run; "+
-			"`kubectl -n %s logs -l %s=%s` tells more", n.Name, r.mode, why, Namespace, PodLabel, Name)}
+	message := fmt.Sprintf("kube-proxy on %s does not come up in mode %s: %s. No further node is touched. "+
+		"Set spec.kubeProxy.mode to a mode that this node can run; `kubectl -n %s logs %s` tells more", n.Name, r.mode, why, Namespace, n.Pod.Name)
+	if r.Written.IsZero() && n.Pod.Failure == "" {
+		message = fmt.Sprintf("kube-proxy on %s does not run in mode %s: %s. It is not restarted, because it is not known when config.conf was "+
+			"last written; `kubectl -n %s delete pod %s` restarts it", n.Name, r.mode, why, Namespace, n.Pod.Name)
+	}
+	return Decision{Action: Wait, After: 10 * lookAgain, Progress: Stuck, Reason: v1alpha1.ReasonRolloutStalled, Message: message}
 }
 
 // doing says what a node in flight is doing.
@@ -257,11 +285,13 @@ func (r roll) doing(n Node) string {
 	switch {
 	case n.Pod == nil:
 		return "its kube-proxy pod is being made"
+	case !n.Ready:
+		return "the node is not Ready"
 	case n.Witness == Silent:
 		return "its speaker has not reported kube-proxy's mode yet"
 	case n.Witness == Reporting && n.Mode == "":
 		return "its kube-proxy does not answer yet"
-	case n.Witness == Reporting:
+	case n.Witness == Reporting && n.Mode != r.mode:
 		return fmt.Sprintf("its kube-proxy reports mode %s", n.Mode)
 	default:
 		return "its kube-proxy pod is not Ready for long enough yet"
@@ -286,6 +316,10 @@ func (r roll) decision(d Decision) Decision {
 			d.Updated++
 		}
 	}
-	d.Message = fmt.Sprintf("%d of %d nodes run mode %s; %s", d.Updated, d.Total, r.mode, d.Message)
+	asked := "mode " + r.mode
+	if r.everyProcess {
+		asked += " with strictARP"
+	}
+	d.Message = fmt.Sprintf("%d of %d nodes run %s; %s", d.Updated, d.Total, asked, d.Message)
 	return d
 }

@@ -1,0 +1,300 @@
+package kubeproxy
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// declared are the specs that every document in testdata is edited for.
+var declared = []Fields{
+	{Mode: v1alpha1.ProxyModeIPTables},
+	{Mode: v1alpha1.ProxyModeNFTables},
+	{Mode: v1alpha1.ProxyModeIPVS, StrictARP: true},
+	{StrictARP: true},
+}
+
+// TestEditGolden edits testdata/CASE.conf for each declared spec and compares the lines that differ with CASE.golden. A case is added by
+// adding a file.
+func TestEditGolden(t *testing.T) {
+	for name, document := range documents(t) {
+		t.Run(name, func(t *testing.T) {
+			var got strings.Builder
+			for _, want := range declared {
+				fmt.Fprintf(&got, "# mode %q, strictARP %v\n", want.Mode, want.StrictARP)
+				edited, changes, err := Edit(document, want)
+				if err != nil {
+					fmt.Fprintf(&got, "refused: %v\n", err)
+					continue
+				}
+				for _, c := range changes {
+					fmt.Fprintf(&got, "%v\n", c)
+				}
+				got.WriteString(changedLines(document, edited))
+			}
+			golden := filepath.Join("testdata", name+".golden")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatalf("%v; make it with: go test ./internal/kubeproxy -update", err)
+			}
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Errorf("edits (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// documents returns the documents in testdata by the name of their case.
+func documents(t testing.TB) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/*.conf")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no cases in testdata: %v", err)
+	}
+	all := map[string]string{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[strings.TrimSuffix(filepath.Base(path), ".conf")] = string(text)
+	}
+	return all
+}
+
+// changedLines lists the lines that an edit replaces or inserts, with their numbers before and after it.
+func changedLines(before, after string) string {
+	was, is := strings.Split(before, "\n"), strings.Split(after, "\n")
+	var lines strings.Builder
+	for i, j := 0, 0; i < len(was) || j < len(is); j++ {
+		switch {
+		case i < len(was) && j < len(is) && was[i] == is[j]:
+			i++
+			continue
+		case i < len(was) && !slices.Contains(is[j:min(j+4, len(is))], was[i]):
+			fmt.Fprintf(&lines, "%3d -%s\n", i+1, was[i])
+			i++
+		}
+		if j < len(is) {
+			fmt.Fprintf(&lines, "%3d +%s\n", j+1, is[j])
+		}
+	}
+	return lines.String()
+}
+
+// TestEditKeepsLineEndings: a document with CRLF is edited into what the same document with LF becomes, with CRLF.
+func TestEditKeepsLineEndings(t *testing.T) {
+	for name, document := range documents(t) {
+		for _, want := range declared {
+			t.Run(fmt.Sprintf("%s, mode %q, strictARP %v", name, want.Mode, want.StrictARP), func(t *testing.T) {
+				lf, lfChanges, lfErr := Edit(document, want)
+				crlf, crlfChanges, crlfErr := Edit(strings.ReplaceAll(document, "\n", "\r\n"), want)
+				if diff := cmp.Diff(strings.ReplaceAll(lf, "\n", "\r\n"), crlf); diff != "" {
+					t.Errorf("edited document (-with LF +with CRLF):\n%s", diff)
+				}
+				if diff := cmp.Diff(lfChanges, crlfChanges); diff != "" {
+					t.Errorf("changes (-with LF +with CRLF):\n%s", diff)
+				}
+				if diff := cmp.Diff(fmt.Sprint(lfErr), fmt.Sprint(crlfErr)); diff != "" {
+					t.Errorf("error (-with LF +with CRLF):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// head begins the documents below; its three lines count in the errors.
+const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nclusterCIDR: 10.244.0.0/16\n"
+
+func TestEditRefuses(t *testing.T) {
+	nftables := Fields{Mode: v1alpha1.ProxyModeNFTables}
+	for name, tc := range map[string]struct {
+		document string
+		declared Fields
+		want     string
+	}{
+		"a document with nothing but a comment": {
+			document: "# moved to the wiki\n",
+			want:     "config.conf is no YAML mapping: it should hold one KubeProxyConfiguration",
+		},
+		"a list": {
+			document: "- mode: iptables\n",
+			want:     "config.conf is no YAML mapping: it should hold one KubeProxyConfiguration",
+		},
+		"a tab as indentation": {
+			document: head + "ipvs:\n\tstrictARP: false\n",
+			want: "config.conf is not YAML (yaml: line 5: found character that cannot start any token): mend it by hand, " +
+				"kube-proxy cannot start with it either",
+		},
+		"garbage": {
+			document: "kind: [\x00",
+			want:     "config.conf is not YAML (yaml: control characters are not allowed): mend it by hand, kube-proxy cannot start with it either",
+		},
+		"a second document, whose fields kube-proxy ignores": {
+			document: head + "---\nmode: ipvs\n",
+			want:     "config.conf holds more than one YAML document: leave only the KubeProxyConfiguration",
+		},
+		"a field that is there twice, because it is open which one counts": {
+			document: head + "mode: ipvs\nmode: iptables\n",
+			want: `config.conf cannot be read (yaml: unmarshal errors: line 5: mapping key "mode" already defined at line 4): ` +
+				"mend it by hand",
+		},
+		"no kind": {
+			document: "mode: iptables\n",
+			want:     "config.conf has no kind: write `kind: KubeProxyConfiguration` if it is one, Lanyard edits nothing else",
+		},
+		"another kind": {
+			document: "kind: KubeletConfiguration\n",
+			want: "config.conf is of kind KubeletConfiguration, not KubeProxyConfiguration: Lanyard edits nothing else, " +
+				"remove spec.kubeProxy",
+		},
+		"JSON, in which a bare word would be an error": {
+			document: `{"kind": "KubeProxyConfiguration", "mode": ""}`,
+			want:     "config.conf is written in braces, as JSON is: write it as YAML, one field to a line, or set mode there by hand",
+		},
+		"a mode over several lines": {
+			document: head + "mode: |\n  iptables\n",
+			want:     "config.conf: mode is not a plain value (line 4): write it as `mode: nftables`",
+		},
+		"a mode that another field refers to": {
+			document: head + "mode: &mode iptables\ndetectLocalMode: *mode\n",
+			want:     "config.conf: mode is not a plain value (line 4): write it as `mode: nftables`",
+		},
+		"a mode with a tag": {
+			document: head + "mode: !!str iptables\n",
+			want:     "config.conf: mode is written in a way that Lanyard does not know (line 4): write it as `mode: nftables`",
+		},
+		"ipvs in braces": {
+			document: head + "ipvs: {strictARP: false}\n",
+			declared: Fields{StrictARP: true},
+			want: "config.conf: ipvs is not written as a plain block of YAML (line 4): write it so, one field to a line, " +
+				"or set ipvs.strictARP there by hand",
+		},
+		"ipvs with nothing in it": {
+			document: head + "ipvs:\n",
+			declared: Fields{StrictARP: true},
+			want: "config.conf: ipvs is not written as a plain block of YAML (line 4): write it so, one field to a line, " +
+				"or set ipvs.strictARP there by hand",
+		},
+		"ipvs merged from elsewhere, which a section of its own would hide": {
+			document: head + "shared: &shared {ipvs: {scheduler: rr}}\n<<: *shared\n",
+			declared: Fields{StrictARP: true},
+			want:     "config.conf: the edit would change more than the declared fields: set them by hand",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.declared == (Fields{}) {
+				tc.declared = nftables
+			}
+			edited, changes, err := Edit(tc.document, tc.declared)
+			if diff := cmp.Diff(tc.want, fmt.Sprint(err)); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+			if edited != "" || changes != nil {
+				t.Errorf("a refused edit returns %q, %v, want nothing", edited, changes)
+			}
+		})
+	}
+}
+
+func TestMode(t *testing.T) {
+	for name, tc := range map[string]struct {
+		mode, want, wantErr string
+	}{
+		"quoted":                                {mode: `"ipvs"`, want: "ipvs"},
+		"empty, which leaves it to kube-proxy":  {mode: `""`},
+		"null, in one of YAML's spellings":      {mode: "~"},
+		"one that no kube-proxy starts with":    {mode: "IPVS", wantErr: "IPVS"},
+		"one that kube-proxy no longer has":     {mode: "userspace", wantErr: "userspace"},
+		"no text at all":                        {mode: "[ipvs]", wantErr: "[ipvs]"},
+		"a reference to another field's anchor": {mode: "*it", want: "nftables"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Mode("detectLocalMode: &it nftables\nkind: KubeProxyConfiguration\nmode: " + tc.mode)
+			wantErr := "<nil>"
+			if tc.wantErr != "" {
+				wantErr = fmt.Sprintf("config.conf: mode is %s, which kube-proxy does not start with: write iptables, ipvs or nftables there, "+
+					"or set spec.kubeProxy.mode", tc.wantErr)
+			}
+			if diff := cmp.Diff([]string{tc.want, wantErr}, []string{got, fmt.Sprint(err)}); diff != "" {
+				t.Errorf("mode and error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// FuzzEdit checks, with the YAML parser that kube-proxy itself reads its configuration with: an edited document is still readable, the
+// declared fields have their values and all others the ones they had; an edit without changes is the same bytes; a second edit finds
+// nothing to do.
+func FuzzEdit(f *testing.F) {
+	for _, document := range documents(f) {
+		for i := range declared {
+			f.Add(document, uint8(i))
+		}
+	}
+	f.Add("kind: KubeProxyConfiguration\rmode: \"\"\r", uint8(1))           // YAML ends lines at a lone CR too
+	f.Add("kind: KubeProxyConfiguration\n? mode\n: 'it''s'\n", uint8(1))    // a quote inside
+	f.Add("# \u2028kind: KubeProxyConfiguration\nmode: \"\\\"\"", uint8(1)) // and at Unicode's line separator
+	f.Add("\ufeffkind: KubeProxyConfiguration\nipvs:\n  ? strictARP", uint8(3))
+	f.Fuzz(func(t *testing.T, document string, spec uint8) {
+		want := declared[int(spec)%len(declared)]
+		edited, changes, err := Edit(document, want)
+		if err != nil {
+			if edited != "" || changes != nil || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("refused with %q, %v and %q, want nothing and one line", edited, changes, err)
+			}
+			return
+		}
+		if (len(changes) == 0) != (edited == document) {
+			t.Fatalf("changes %v, and the document becomes %q", changes, edited)
+		}
+		if again, more, err := Edit(edited, want); err != nil || again != edited || more != nil {
+			t.Fatalf("edited again, it becomes %q with %v, %v", again, more, err)
+		}
+		var was, is map[string]any
+		if yaml.Unmarshal([]byte(document), &was) != nil {
+			return // kube-proxy cannot read it either
+		}
+		if err := yaml.Unmarshal([]byte(edited), &is); err != nil {
+			t.Fatalf("kube-proxy could read the document and cannot read %q: %v", edited, err)
+		}
+		for _, c := range changes {
+			if got := fmt.Sprint(lookup(is, strings.Split(c.Field, "."))); got != c.To {
+				t.Errorf("%s is %s, want %s", c.Field, got, c.To)
+			}
+		}
+		if diff := cmp.Diff(undeclared(was, want), undeclared(is, want)); diff != "" {
+			t.Errorf("undeclared fields (-before +after):\n%s", diff)
+		}
+	})
+}
+
+// undeclared returns the fields that the spec does not declare. An empty section is the same as none.
+func undeclared(fields map[string]any, spec Fields) map[string]any {
+	if spec.Mode != "" {
+		delete(fields, "mode")
+	}
+	if ipvs, ok := fields["ipvs"].(map[string]any); ok && spec.StrictARP {
+		delete(ipvs, "strictARP")
+		if len(ipvs) == 0 {
+			delete(fields, "ipvs")
+		}
+	}
+	return fields
+}
