@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -124,14 +125,16 @@ func getOrNil[T client.Object](ctx context.Context, c client.Reader, key types.N
 	return into, nil
 }
 
-// writtenAt is when we last wrote the object, as its managedFields say; zero when we never did, or another wrote over it all.
+// writtenAt is when kube-proxy's configuration was last written, by whomever, as the object's managedFields say; zero when nobody is
+// known to have written it.
 func writtenAt(cm *corev1.ConfigMap) time.Time {
+	var latest time.Time
 	for _, m := range cm.ManagedFields {
-		if m.Manager == v1alpha1.FieldManager && m.Time != nil {
-			return m.Time.Time
+		if m.Time != nil && m.FieldsV1 != nil && strings.Contains(m.FieldsV1.GetRawString(), `"f:`+kubeproxy.ConfigKey+`"`) && m.Time.After(latest) {
+			latest = m.Time.Time
 		}
 	}
-	return time.Time{}
+	return latest
 }
 
 // apply takes the step that was decided.
