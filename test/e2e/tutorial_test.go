@@ -66,7 +66,7 @@ func tutorialSpecs() {
 		Expect(err).NotTo(HaveOccurred())
 		kubectl(ctx, "apply", "-f", "config/samples/tutorial-nftables.yaml")
 		Eventually(condition("KubeProxyReady")).WithTimeout(tutorialRoll).WithContext(ctx).Should(
-			Equal("True Ready: kube-proxy runs in mode nftables on 3 of 3 nodes"))
+			Equal("True Ready: 3 of 3 nodes run mode nftables; kube-proxy runs as asked"))
 		after, err := proxyConfigMap(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(after.Data["config.conf"]).To(Equal(strings.Replace(before.Data["config.conf"], `mode: ""`, "mode: nftables", 1)))
