@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -23,6 +26,8 @@ const (
 	awarenessMax     = 2
 	rejoinInterval   = 2 * time.Second
 	toldWithin       = time.Second
+	// meetTimeout is how long a peer has to answer: those that are down are contacted one after another.
+	meetTimeout = time.Second
 )
 
 // metaLimit is how many bytes of its own a member can tell the others: what memberlist carries.
@@ -54,7 +59,7 @@ type Group struct {
 
 // Join starts the membership. The speaker is alone until Run has met others.
 func Join(c Config) (*Group, error) {
-	g := &Group{changed: make(chan struct{}, 1), member: &member{}}
+	g := &Group{changed: make(chan struct{}, 1), member: &member{heard: map[string][]Segment{}}}
 	g.member.wake = g.wake
 	cfg := memberlist.DefaultLANConfig()
 	cfg.Name = c.Node
@@ -65,6 +70,7 @@ func Join(c Config) (*Group, error) {
 	cfg.GossipInterval = gossipInterval
 	cfg.SuspicionMult, cfg.SuspicionMaxTimeoutMult = suspicionMult, suspicionMaxMult
 	cfg.AwarenessMaxMultiplier = awarenessMax
+	cfg.TCPTimeout = meetTimeout
 	cfg.DisableTcpPings = true
 	cfg.Delegate, cfg.Events = g.member, g.member
 	cfg.Logger = log.New(c.Log, "", 0)
@@ -87,55 +93,55 @@ func (g *Group) wake() {
 }
 
 // Run joins those of the peers that are not in the group, every few seconds, until the context ends: a group that was split comes together
-// again. Then it leaves, so that the others need not find out.
+// again. Then it leaves, so that the others need not find out, even while a peer lets it wait for an answer.
 func (g *Group) Run(ctx context.Context, peers func() map[string]netip.AddrPort) error {
-	tick := time.NewTicker(rejoinInterval)
-	defer tick.Stop()
-	for {
-		g.meet(peers())
-		select {
-		case <-ctx.Done():
-			return g.leave()
-		case <-tick.C:
+	var meeting sync.WaitGroup
+	meeting.Go(func() {
+		tick := time.NewTicker(rejoinInterval)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			g.meet(ctx, peers())
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
 		}
-	}
+	})
+	<-ctx.Done()
+	g.leave()
+	meeting.Wait()
+	return g.close()
 }
 
 // meet contacts the peers that are not in the group. One that cannot be reached is tried again: it may have no speaker.
-func (g *Group) meet(peers map[string]netip.AddrPort) {
-	alive := g.Members()
-	var missing []string
-	for node, at := range peers {
-		if _, known := alive[node]; !known {
-			missing = append(missing, at.String())
+func (g *Group) meet(ctx context.Context, peers map[string]netip.AddrPort) {
+	for _, node := range slices.Sorted(maps.Keys(peers)) {
+		if ctx.Err() != nil {
+			return
+		}
+		// Meeting one often brings others.
+		if _, known := g.Members()[node]; !known {
+			// The error says that nobody answered, which the list of members says too; memberlist logs why.
+			_, _ = g.list.Join([]string{peers[node].String()})
 		}
 	}
-	if len(missing) == 0 {
-		return
-	}
-	slices.Sort(missing)
-	// The error says that nobody answered, which the list of members says too; memberlist logs why.
-	_, _ = g.list.Join(missing)
 }
 
-func (g *Group) leave() error {
-	if err := g.list.Leave(toldWithin); err != nil {
-		return fmt.Errorf("leaving the group of speakers: %w", err)
-	}
+// leave tells the others that this speaker goes. Those that did not take it in, because they go themselves perhaps, find out as they do of
+// a death: there is nothing that anybody would do about it.
+func (g *Group) leave() { _ = g.list.Leave(toldWithin) }
+
+// close frees the port. Without leave before it, it looks to the others as if the speaker had died.
+func (g *Group) close() error {
 	if err := g.list.Shutdown(); err != nil {
 		return fmt.Errorf("closing the membership port: %w", err)
 	}
 	return nil
 }
 
-// Members returns the living speakers, this one included, and the segments that each can serve.
-func (g *Group) Members() map[string][]Segment {
-	members := map[string][]Segment{}
-	for _, n := range g.list.Members() {
-		members[n.Name] = decode(n.Meta)
-	}
-	return members
-}
+// Members returns the living speakers, this one included, and the segments that each can serve. Of this one too they are those that it
+// told, so that all decide from the same: a segment that did not fit is nobody's.
+func (g *Group) Members() map[string][]Segment { return g.member.everyone() }
 
 // Serve tells the others which segments this node can serve now. The error says that some were left out because they do not fit.
 func (g *Group) Serve(segments []Segment) error {
@@ -151,10 +157,11 @@ func (g *Group) Serve(segments []Segment) error {
 	return nil
 }
 
-// encode writes segments as "eth0=192.168.1.0/24,…", as many as fit, and says how many do not.
+// encode writes segments as "eth0=192.168.1.0/24,…", as many as fit, and says how many do not. Linux allows commas and equals signs in
+// names, which are escaped.
 func encode(segments []Segment) (meta []byte, left int) {
 	for i, s := range segments {
-		entry := s.Interface + "=" + s.Prefix.Masked().String()
+		entry := url.QueryEscape(s.Interface) + "=" + s.Prefix.Masked().String()
 		if i > 0 {
 			entry = "," + entry
 		}
@@ -170,9 +177,11 @@ func encode(segments []Segment) (meta []byte, left int) {
 func decode(meta []byte) []Segment {
 	var segments []Segment
 	for _, entry := range strings.Split(string(meta), ",") {
-		name, text, _ := strings.Cut(entry, "=")
-		if prefix, err := netip.ParsePrefix(text); err == nil {
-			segments = append(segments, Segment{Interface: name, Prefix: prefix})
+		escaped, text, _ := strings.Cut(entry, "=")
+		name, nameErr := url.QueryUnescape(escaped)
+		prefix, prefixErr := netip.ParsePrefix(text)
+		if name != "" && nameErr == nil && prefixErr == nil {
+			segments = append(segments, Segment{Interface: name, Prefix: prefix.Masked()})
 		}
 	}
 	return segments

@@ -2,17 +2,21 @@ package membership
 
 import (
 	"bytes"
+	"maps"
 	"sync"
 
 	"github.com/hashicorp/memberlist"
 )
 
-// member is this speaker as memberlist asks for it.
+// member is this speaker as memberlist asks for it, and the others as memberlist tells of them. Its own list of them is not read: memberlist
+// goes on writing to the nodes that it hands out.
 type member struct {
 	wake func()
 
 	mu   sync.Mutex
 	meta []byte
+	// heard are the living members, this one included, with what they can serve.
+	heard map[string][]Segment
 }
 
 var (
@@ -50,11 +54,29 @@ func (m *member) LocalState(bool) []byte { return nil }
 // MergeRemoteState is not used.
 func (m *member) MergeRemoteState([]byte, bool) {}
 
+// everyone returns the living members.
+func (m *member) everyone() map[string][]Segment {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.heard)
+}
+
 // NotifyJoin says that a speaker came.
-func (m *member) NotifyJoin(*memberlist.Node) { m.wake() }
+func (m *member) NotifyJoin(n *memberlist.Node) { m.NotifyUpdate(n) }
 
 // NotifyLeave says that a speaker left or died.
-func (m *member) NotifyLeave(*memberlist.Node) { m.wake() }
+func (m *member) NotifyLeave(n *memberlist.Node) {
+	m.mu.Lock()
+	delete(m.heard, n.Name)
+	m.mu.Unlock()
+	m.wake()
+}
 
 // NotifyUpdate says that a speaker can serve something else than before.
-func (m *member) NotifyUpdate(*memberlist.Node) { m.wake() }
+func (m *member) NotifyUpdate(n *memberlist.Node) {
+	segments := decode(n.Meta)
+	m.mu.Lock()
+	m.heard[n.Name] = segments
+	m.mu.Unlock()
+	m.wake()
+}

@@ -32,12 +32,15 @@ type responders struct {
 	// failed wakes the loop after a responder ended.
 	failed chan<- struct{}
 
-	tasks     map[string]*running
+	tasks map[string]*running
+	// notBefore is when an interface whose responder fails may be tried again.
 	notBefore map[string]time.Time
-	all       sync.WaitGroup
+	// waiting says that an interface is left alone for now: sync has to be called again.
+	waiting bool
+	all     sync.WaitGroup
 }
 
-// sync starts responders on interfaces that came, ends those on interfaces that went or changed, and returns those that run.
+// sync starts responders on interfaces that came, and ends those on interfaces that went or changed.
 func (r *responders) sync(ctx context.Context, interfaces []links.Interface, now time.Time) {
 	wanted := map[string]links.Interface{}
 	for _, i := range interfaces {
@@ -47,20 +50,32 @@ func (r *responders) sync(ctx context.Context, interfaces []links.Interface, now
 	}
 	for name, task := range maps.Clone(r.tasks) {
 		i, still := wanted[name]
+		same := still && i.Index == task.index && i.MAC.String() == task.mac
 		select {
 		case <-task.done: // it failed by itself
 		default:
-			if still && i.Index == task.index && i.MAC.String() == task.mac {
+			if same {
 				continue
 			}
 			task.cancel()
 			<-task.done
 		}
 		delete(r.tasks, name)
+		if !same {
+			delete(r.notBefore, name) // what comes under this name has not failed yet
+		}
 	}
+	maps.DeleteFunc(r.notBefore, func(name string, _ time.Time) bool { _, still := wanted[name]; return !still })
+	r.waiting = false
 	for name, i := range wanted {
-		if _, runs := r.tasks[name]; !runs && !now.Before(r.notBefore[name]) {
+		if _, runs := r.tasks[name]; runs {
+			continue
+		}
+		if !now.Before(r.notBefore[name]) {
 			r.start(ctx, i, now)
+		}
+		if _, runs := r.tasks[name]; !runs {
+			r.waiting = true
 		}
 	}
 }

@@ -73,6 +73,8 @@ func statusOf(o observation) v1alpha1.NodeNetworkingStatus {
 const (
 	reportEvery = time.Second
 	reportRetry = 200 * time.Millisecond
+	// lastWordWithin is how long the end of a speaker waits for the API server.
+	lastWordWithin = time.Second
 )
 
 // reporter writes the node's NodeNetworking.
@@ -96,17 +98,40 @@ func (r *reporter) update(change func(*v1alpha1.NodeNetworkingStatus)) {
 
 // run writes reports until the context ends. The last word of a speaker that ends is that it announces nothing: it has stopped.
 func (r *reporter) run(ctx context.Context) error {
-	var written *v1alpha1.NodeNetworkingStatus
+	written := r.keepWriting(ctx)
+	if written == nil {
+		return nil
+	}
+	last := r.next()
+	last.Announced, last.AnnouncedCount = nil, 0
+	if equality.Semantic.DeepEqual(*written, last) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWordWithin)
+	defer cancel()
+	if err := r.write(ctx, last); err != nil {
+		r.log.Error(err, "cannot report that this speaker has stopped; the others' reports tell")
+	}
+	return nil
+}
+
+// next returns what is reported next.
+func (r *reporter) next() v1alpha1.NodeNetworkingStatus {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return *r.latest.DeepCopy()
+}
+
+// keepWriting writes every change until the context ends, and returns what was written last.
+func (r *reporter) keepWriting(ctx context.Context) (written *v1alpha1.NodeNetworkingStatus) {
 	pause := reportRetry
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return written
 		case <-r.updated:
 		}
-		r.mu.Lock()
-		next := *r.latest.DeepCopy()
-		r.mu.Unlock()
+		next := r.next()
 		if written != nil && equality.Semantic.DeepEqual(*written, next) {
 			continue
 		}
@@ -122,7 +147,7 @@ func (r *reporter) run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return written
 		case <-time.After(wait):
 		}
 	}

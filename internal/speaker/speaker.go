@@ -91,11 +91,14 @@ func (s *Speaker) Run(ctx context.Context) error {
 			s.report.update(func(status *v1alpha1.NodeNetworkingStatus) { status.KubeProxy = answer })
 		})
 	})
-	if err := s.watchCluster(ctx); err != nil {
-		return errors.Join(err, tasks.Wait())
-	}
-	tasks.Go(func() error { return s.group.Run(ctx, func() map[string]netip.AddrPort { return s.peers(ctx) }) })
-	tasks.Go(func() error { return s.loop(ctx) })
+	tasks.Go(func() error {
+		if err := s.watchCluster(ctx); err != nil {
+			return err // which ends the other tasks: the kubelet starts the speaker anew
+		}
+		tasks.Go(func() error { return s.group.Run(ctx, func() map[string]netip.AddrPort { return s.peers(ctx) }) })
+		tasks.Go(func() error { return s.loop(ctx) })
+		return nil
+	})
 	return tasks.Wait()
 }
 
@@ -146,6 +149,9 @@ func (s *Speaker) loop(ctx context.Context) error {
 			s.log.Error(err, "a pass failed, what was announced goes on; it is tried again")
 			next = retryAfter
 		}
+		if r.waiting {
+			next = retryAfter
+		}
 		again.Reset(next)
 		select { // let a burst of events gather
 		case <-ctx.Done():
@@ -173,7 +179,6 @@ func (s *Speaker) pass(ctx context.Context, r *responders) error {
 		return errors.Join(tellErr, configErr)
 	}
 	members := s.group.Members()
-	members[s.config.Node] = segmentsOf(interfaces) // what this node sees itself is newer than what it told
 	snap, err := s.source.snapshot(ctx, s.config.Node, *s.inForce, members)
 	if err != nil {
 		return errors.Join(tellErr, configErr, err)

@@ -1,0 +1,100 @@
+package configuration
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+// document is what the ConfigMap holds for the tutorial's cluster. A speaker of one version reads what a manager of another wrote: a change
+// here is a change of their contract.
+const document = `generation: 3
+ipPools:
+- addresses:
+  - 192.168.1.200-192.168.1.210
+  - fd00::/120
+  name: lan-pool
+l2Advertisements:
+- interfaces:
+  - eth0
+  - bond*
+  ipPools:
+  - lan-pool
+  name: lan-l2
+  nodeSelector:
+    matchLabels:
+      rack: "1"
+`
+
+func TestADocumentIsWhatWasAskedFor(t *testing.T) {
+	cnet := &v1alpha1.ClusterNetworking{ObjectMeta: metav1.ObjectMeta{Name: "cluster", Generation: 3}}
+	cnet.Spec.IPPools = []v1alpha1.IPPool{{Name: "lan-pool", Addresses: []v1alpha1.AddressRange{"192.168.1.200-192.168.1.210", "fd00::/120"}}}
+	cnet.Spec.L2Advertisements = []v1alpha1.L2Advertisement{{
+		Name: "lan-l2", IPPools: []string{"lan-pool"}, Interfaces: []string{"eth0", "bond*"},
+		NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"rack": "1"}},
+	}}
+	asked := FromObject(cnet)
+	doc, err := asked.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(document, doc); diff != "" {
+		t.Errorf("document (-want +got):\n%s", diff)
+	}
+	read, err := Decode(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(asked, read); diff != "" {
+		t.Errorf("what a speaker reads (-want +got):\n%s", diff)
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	for name, tc := range map[string]struct{ doc, wantErr string }{
+		"a field of a newer manager":            {doc: document + "bgpPeers: []\n", wantErr: `unknown field "bgpPeers"`},
+		"a field of a newer manager in a pool":  {doc: strings.Replace(document, "  name: lan-pool", "  name: lan-pool\n  priority: 1", 1), wantErr: `unknown field "priority"`},
+		"a field that stands twice":             {doc: "generation: 3\ngeneration: 4\n", wantErr: `"generation" already set`},
+		"a value of another kind":               {doc: "generation: three\n", wantErr: "cannot unmarshal string"},
+		"a document that was cut off in a text": {doc: `ipPools: [{name: "lan`, wantErr: "yaml: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := Decode(tc.doc)
+			if err == nil || !strings.HasPrefix(err.Error(), "decoding the configuration: ") || !strings.Contains(err.Error(), tc.wantErr) {
+				t.Errorf("error is %v, want one with %s", err, tc.wantErr)
+			}
+			if diff := cmp.Diff(Configuration{}, c); diff != "" {
+				t.Errorf("half of it was read (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// FuzzDecode: what can be read can be written, and reads the same again.
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{document, "", "{}", "generation: -1", "ipPools: [{}]", "l2Advertisements: [{nodeSelector: {}}]", "- a", "&a [*a]"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, doc string) {
+		read, err := Decode(doc)
+		if err != nil {
+			return
+		}
+		again, err := read.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		twice, err := Decode(again)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, again)
+		}
+		if diff := cmp.Diff(read, twice, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("read twice (-first +second):\n%s", diff)
+		}
+	})
+}

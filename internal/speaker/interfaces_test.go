@@ -1,0 +1,161 @@
+package speaker
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"golang.org/x/sys/unix"
+
+	"github.com/lanyard-dev/lanyard/internal/links"
+	"github.com/lanyard-dev/lanyard/internal/responder"
+)
+
+// inNewNetwork moves the test to a network namespace of its own, which goes when the test ends.
+func inNewNetwork(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("ip"); err != nil {
+		t.Skipf("interfaces are made with iproute2: %v", err)
+	}
+	runtime.LockOSThread() // never unlocked: the thread, and the namespace with it, ends with the goroutine
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Skipf("a network namespace of its own needs root: %v", err)
+	}
+}
+
+// ip runs iproute2 in the test's namespace.
+func ip(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		t.Fatalf("ip %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// cable joins near, where the responder is, with far, where this machine's kernel is the client.
+func cable(t *testing.T) links.Interface {
+	t.Helper()
+	ip(t, "link", "add", "near", "type", "veth", "peer", "name", "far")
+	ip(t, "address", "add", "192.168.1.122/24", "dev", "far")
+	ip(t, "link", "set", "near", "up")
+	ip(t, "link", "set", "far", "up")
+	near, err := net.InterfaceByName("near")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return links.Interface{Name: "near", Index: near.Index, MAC: near.HardwareAddr, Carrier: true}
+}
+
+// awaitAnswer waits until the kernel, which asks again and again, knows the address at this hardware address.
+func awaitAnswer(t *testing.T, addr string, mac net.HardwareAddr) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		client, err := net.Dial("udp4", addr+":9")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = client.Write([]byte("x")) // the kernel asks who has the address; a failure before is told here
+		_ = client.Close()
+		table, err := os.ReadFile("/proc/thread-self/net/arp")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Split(string(table), "\n") {
+			if strings.HasPrefix(line, addr+" ") && strings.Contains(line, mac.String()) {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s is not answered from %s:\n%s", addr, mac, table)
+		}
+	}
+}
+
+// newResponders are some without an interface yet, and what wakes their loop.
+func newResponders(t *testing.T) (r *responders, failed <-chan struct{}) {
+	t.Helper()
+	signals := make(chan struct{}, 1)
+	none := func() {}
+	return &responders{log: testr.New(t), failed: signals, tasks: map[string]*running{}, notBefore: map[string]time.Time{},
+		counters: responder.Counters{Replied: none, Announced: none, Unsent: none, Dropped: func(responder.Drop) {}}}, signals
+}
+
+// TestAnInterfaceThatComesBackIsAnsweredAgain, at once, though its responder was started a moment ago and failed.
+func TestAnInterfaceThatComesBackIsAnsweredAgain(t *testing.T) {
+	inNewNetwork(t)
+	r, failed := newResponders(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer r.wait()
+	defer cancel()
+	now := time.Now() // stands still: nothing here waits for retryAfter
+	own := map[string][]netip.Addr{"near": addrs("192.168.1.200")}
+	ranges := []responder.Range{{First: netip.MustParseAddr("192.168.1.200"), Last: netip.MustParseAddr("192.168.1.210")}}
+
+	near := cable(t)
+	r.sync(ctx, []links.Interface{near}, now)
+	r.announce(own, ranges, now)
+	awaitAnswer(t, "192.168.1.200", near.MAC)
+
+	ip(t, "link", "delete", "near")
+	select {
+	case <-failed:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the loop is not woken")
+	}
+	r.sync(ctx, nil, now)
+	if len(r.tasks) != 0 || r.waiting {
+		t.Errorf("%d responders run, one waits: %v; want neither", len(r.tasks), r.waiting)
+	}
+
+	near = cable(t) // with another index and hardware address
+	r.sync(ctx, []links.Interface{near}, now)
+	r.announce(own, ranges, now)
+	awaitAnswer(t, "192.168.1.200", near.MAC)
+
+	near.Carrier = false // a flap
+	r.sync(ctx, []links.Interface{near}, now)
+	if len(r.tasks) != 0 {
+		t.Error("a responder runs on an interface without carrier")
+	}
+	near.Carrier = true
+	r.sync(ctx, []links.Interface{near}, now)
+	r.announce(own, ranges, now)
+	ip(t, "neighbour", "flush", "dev", "far")
+	awaitAnswer(t, "192.168.1.200", near.MAC)
+}
+
+// TestAnInterfaceThatFailsIsTriedAgain a little later, and the loop is told that it has to.
+func TestAnInterfaceThatFailsIsTriedAgain(t *testing.T) {
+	inNewNetwork(t)
+	r, _ := newResponders(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer r.wait()
+	defer cancel()
+	near := cable(t)
+	gone := near
+	gone.Index += 1000
+	start := time.Now()
+	for _, step := range []struct {
+		what     string
+		with     links.Interface
+		after    time.Duration
+		runs     bool
+		hasToTry bool
+	}{
+		{what: "it cannot be opened", with: gone, hasToTry: true},
+		{what: "it could be, but is left alone", with: near, after: retryAfter - 1, hasToTry: true},
+		{what: "it is opened", with: near, after: retryAfter, runs: true},
+		{what: "it goes on", with: near, after: retryAfter + 1, runs: true},
+	} {
+		r.sync(ctx, []links.Interface{step.with}, start.Add(step.after))
+		if runs := len(r.tasks) == 1; runs != step.runs || r.waiting != step.hasToTry {
+			t.Errorf("%s: runs: %v, has to try again: %v", step.what, runs, r.waiting)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package speaker
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/election"
+	"github.com/lanyard-dev/lanyard/internal/links"
+	"github.com/lanyard-dev/lanyard/internal/membership"
+)
+
+func TestStatusOf(t *testing.T) {
+	since := time.Date(2026, 7, 1, 12, 0, 0, 123456789, time.FixedZone("CEST", 7200))
+	got := statusOf(observation{
+		self: "w1", generation: 7,
+		interfaces: []links.Interface{
+			{Name: "eth0", Index: 2, MAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}, Carrier: true,
+				Addresses: []netip.Prefix{netip.MustParsePrefix("192.168.1.7/24"), netip.MustParsePrefix("fd00::7/64")}},
+			{Name: "eth1", Index: 3, MAC: net.HardwareAddr{2, 0, 0, 0, 0, 2}},
+		},
+		verdicts: []verdict{
+			nobody("10.9.9.9", election.NoCandidate, "no node can announce it: there are no nodes"),
+			{addr: netip.MustParseAddr("192.168.1.200"), iface: "eth0",
+				decision: election.Decision{Node: "w1", Reason: election.ElectedExcluded, Message: "unusual"}},
+			elected("192.168.1.201", "w2", ""),
+		},
+		since:   map[netip.Addr]time.Time{netip.MustParseAddr("192.168.1.200"): since},
+		members: map[string][]membership.Segment{"w2": nil, "w1": nil, "cp": nil},
+	})
+	want := v1alpha1.NodeNetworkingStatus{
+		ConfigurationGeneration: 7,
+		Interfaces: []v1alpha1.NodeInterface{
+			{Name: "eth0", MAC: "02:00:00:00:00:01", Addresses: []string{"192.168.1.7/24", "fd00::7/64"}, Carrier: v1alpha1.CarrierUp},
+			{Name: "eth1", MAC: "02:00:00:00:00:02", Carrier: v1alpha1.CarrierDown},
+		},
+		Announced: []v1alpha1.AnnouncedIP{{IP: "192.168.1.200", Interface: "eth0", MAC: "02:00:00:00:00:01",
+			Since: metav1.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC), Reason: "ElectedExcluded", Message: "unusual"}},
+		AnnouncedCount: 1,
+		Unannounced:    []v1alpha1.UnannouncedIP{{IP: "10.9.9.9", Reason: "NoCandidate", Message: "no node can announce it: there are no nodes"}},
+		Peers:          []string{"cp", "w2"},
+		PeersCount:     2,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+// apiServer holds the objects.
+func apiServer(t *testing.T, objects ...client.Object) client.WithWatch {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.NodeNetworking{}).Build()
+}
+
+// awaitReport waits until the node's report says this.
+func awaitReport(t *testing.T, c client.Client, want v1alpha1.NodeNetworkingStatus) *v1alpha1.NodeNetworking {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		var got v1alpha1.NodeNetworking
+		err := c.Get(t.Context(), client.ObjectKey{Name: "w1"}, &got)
+		diff := cmp.Diff(want, got.Status)
+		if err == nil && diff == "" {
+			return &got
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("error is %v, report (-want +got):\n%s", err, diff)
+		}
+	}
+}
+
+// TestReportsUntilTheEnd: the report is made with the Node as its owner, it follows what changes, and its last word is that nothing is
+// announced any more.
+func TestReportsUntilTheEnd(t *testing.T) {
+	c := apiServer(t, onNode("w1"))
+	r := &reporter{client: c, node: "w1", log: testr.New(t), updated: make(chan struct{}, 1)}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- r.run(ctx) }()
+
+	want := v1alpha1.NodeNetworkingStatus{Peers: []string{"w2"}, PeersCount: 1}
+	r.update(func(status *v1alpha1.NodeNetworkingStatus) { *status = want })
+	made := awaitReport(t, c, want)
+	owner := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "w1", UID: "uid"}}
+	if diff := cmp.Diff(owner, made.OwnerReferences); diff != "" {
+		t.Errorf("owner (-want +got):\n%s", diff)
+	}
+
+	announcing := want
+	announcing.Announced, announcing.AnnouncedCount = []v1alpha1.AnnouncedIP{{IP: "192.168.1.200", Interface: "eth0"}}, 1
+	r.update(func(status *v1alpha1.NodeNetworkingStatus) { *status = announcing })
+	awaitReport(t, c, announcing)
+
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	awaitReport(t, c, want)
+}
+
+// TestAReportThatFailsIsWrittenLater: here the Node, which has to own it, comes after the speaker.
+func TestAReportThatFailsIsWrittenLater(t *testing.T) {
+	c := apiServer(t)
+	r := &reporter{client: c, node: "w1", log: testr.New(t), updated: make(chan struct{}, 1)}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.run(ctx) }()
+	want := v1alpha1.NodeNetworkingStatus{ConfigurationGeneration: 7}
+	r.update(func(status *v1alpha1.NodeNetworkingStatus) { *status = want })
+	if err := c.Create(t.Context(), onNode("w1")); err != nil {
+		t.Fatal(err)
+	}
+	awaitReport(t, c, want)
+	cancel()
+	<-ended
+}

@@ -1,0 +1,62 @@
+package speaker
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lanyard-dev/lanyard/internal/links"
+	"github.com/lanyard-dev/lanyard/internal/membership"
+)
+
+// TestSegmentsOf: a node serves the subnets of its interfaces with carrier.
+func TestSegmentsOf(t *testing.T) {
+	got := segmentsOf([]links.Interface{
+		{Name: "bond0", Carrier: true, Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.9/8"), netip.MustParsePrefix("fd00::9/64")}},
+		{Name: "eth2", Addresses: []netip.Prefix{netip.MustParsePrefix("192.168.1.7/24")}},
+	})
+	if diff := cmp.Diff([]membership.Segment{on("bond0", "10.0.0.0/8"), on("bond0", "fd00::/64")}, got, compareValues); diff != "" {
+		t.Errorf("segments (-want +got):\n%s", diff)
+	}
+}
+
+// blind is a cache that runs and cannot watch, as when the API server does not say which kinds it has.
+type blind struct{ cache.Cache }
+
+var errBlind = errors.New("no kinds")
+
+func (blind) Start(ctx context.Context) error { <-ctx.Done(); return nil }
+
+func (blind) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return nil, errBlind
+}
+
+// TestASpeakerThatCannotWatchEnds, so that it is started anew: it would never hear of a Service.
+func TestASpeakerThatCannotWatchEnds(t *testing.T) {
+	metrics, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{Node: "w1"}, blind{}, apiServer(t, onNode("w1")), nil, metrics, testr.New(t))
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(t.Context()) }()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, errBlind) {
+			t.Errorf("it ended with %v, want %v", err, errBlind)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it hangs")
+	}
+	if s.Ready() {
+		t.Error("it says that it is ready")
+	}
+}
