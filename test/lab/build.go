@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // program is something that is built from Go modules.
@@ -58,7 +59,7 @@ func (l lab) build(ctx context.Context, p progress, programs []program) error {
 	if err := os.MkdirAll(filepath.Join(l.bin(), "cni"), 0o755); err != nil {
 		return fmt.Errorf("making the cache: %w", err)
 	}
-	unlock, err := lockFile(filepath.Join(l.bin(), "lock"))
+	unlock, err := lockFile(ctx, p, filepath.Join(l.bin(), "lock"))
 	if err != nil {
 		return err
 	}
@@ -107,14 +108,32 @@ func sourceFolder() (string, error) {
 }
 
 // lockFile waits for the lock on a file and takes it. The lock goes with the process.
-func lockFile(file string) (unlock func(), err error) {
+func lockFile(ctx context.Context, p progress, file string) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("opening the lock: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+	waits := false
+	err = waitFor(ctx, "the lock "+file, time.Hour, func(context.Context) (bool, error) {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err != nil && !waits {
+			waits = true
+			p.say("waiting for another lab program, which holds %s", file)
+		}
+		return err == nil, err
+	})
+	if err != nil {
 		_ = f.Close() // the lock failed, which is what matters
-		return nil, fmt.Errorf("locking %s: %w", file, err)
+		return nil, err
 	}
 	return func() { _ = f.Close() }, nil // closing gives the lock back
+}
+
+// lock makes programs that change the same lab wait for each other.
+func (l lab) lock(ctx context.Context, p progress) (unlock func(), err error) {
+	folder := filepath.Join(l.cache, "locks")
+	if err := makeFolders(folder); err != nil {
+		return nil, err
+	}
+	return lockFile(ctx, p, filepath.Join(folder, l.name))
 }

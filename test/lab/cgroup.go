@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 )
 
 const cgroupRoot = "/sys/fs/cgroup"
@@ -94,23 +97,33 @@ func cgroupsOf(group string) ([]string, error) {
 	return groups, nil
 }
 
-// removeCgroups removes a lab's cgroups. Those of the lab's name go, and the common parent when no other lab is left.
-func (l lab) removeCgroups() error {
-	groups, err := cgroupsOf(filepath.Dir(l.cgroup("any")))
-	if err != nil {
-		return err
-	}
-	for _, g := range groups {
-		if err := os.Remove(g); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("removing cgroup %s: %w", g, err)
+// removeCgroups removes a group and all below it. A cgroup can be removed once the kernel has buried its last process.
+func removeCgroups(ctx context.Context, group string) error {
+	return waitFor(ctx, "the cgroups of "+group+" to be empty", 30*time.Second, func(context.Context) (bool, error) {
+		groups, err := cgroupsOf(group)
+		if err != nil {
+			return false, err
 		}
-	}
-	parents, err := hierarchies()
+		for _, g := range groups {
+			if err := os.Remove(g); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return false, fmt.Errorf("removing cgroup %s: %w", g, err)
+			}
+		}
+		return true, nil
+	})
+}
+
+// removeCommonCgroups removes the groups that all labs are below, unless another lab has groups there.
+func removeCommonCgroups() error {
+	roots, err := hierarchies()
 	if err != nil {
 		return err
 	}
-	for _, root := range parents {
-		_ = os.Remove(filepath.Join(root, "lanyard-lab")) // fails while another lab is up, as it should
+	for _, root := range roots {
+		err := os.Remove(filepath.Join(root, commonCgroup))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EBUSY) && !errors.Is(err, syscall.ENOTEMPTY) {
+			return fmt.Errorf("removing the labs' common cgroup: %w", err)
+		}
 	}
 	return nil
 }

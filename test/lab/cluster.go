@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,6 +16,7 @@ import (
 // marks are files on a node's disk that say how far it has come.
 const (
 	markImages = "images-loaded"
+	markBegun  = "kubeadm-begun"
 	markMember = "member"
 )
 
@@ -35,7 +35,7 @@ func (l lab) mark(node, mark string) error {
 // token returns the lab's bootstrap token, made on first use.
 func (l lab) token() (string, error) {
 	file := filepath.Join(l.state, "token")
-	if text, err := os.ReadFile(file); err == nil {
+	if text, err := os.ReadFile(file); err == nil && len(text) == len("abcdef.0123456789abcdef") {
 		return string(text), nil
 	}
 	random := make([]byte, 11)
@@ -74,6 +74,26 @@ func (l lab) load(ctx context.Context, node, file string) error {
 	return nil
 }
 
+// loadEverywhere imports image files on all nodes.
+func (l lab) loadEverywhere(ctx context.Context, files []string) error {
+	nodes := l.nodes()
+	if len(nodes) == 0 {
+		return l.isDown()
+	}
+	for _, h := range nodes {
+		for _, file := range files {
+			absolute, err := filepath.Abs(file)
+			if err != nil {
+				return fmt.Errorf("finding %s: %w", file, err)
+			}
+			if err := l.load(ctx, h.name, absolute); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // startCluster makes the nodes one cluster, the workers at the same time. Nodes that are members already are left alone.
 func (l lab) startCluster(ctx context.Context, p progress, nodes []host) error {
 	token, err := l.token()
@@ -92,7 +112,7 @@ func (l lab) startCluster(ctx context.Context, p progress, nodes []host) error {
 	if err := l.publishKubeconfig(cp); err != nil {
 		return err
 	}
-	if err := l.awaitAPI(ctx); err != nil {
+	if err := p.step("waiting for the API server", func() error { return l.awaitAPI(ctx) }); err != nil {
 		return err
 	}
 	var joins errgroup.Group
@@ -109,10 +129,15 @@ func (l lab) startCluster(ctx context.Context, p progress, nodes []host) error {
 	return joins.Wait()
 }
 
-// kubeadm runs one of kubeadm's verbs on a node. What an attempt before it left half done is reset first.
+// kubeadm runs one of kubeadm's verbs on a node. A node on which an earlier attempt was cut off, and may still be running, is installed
+// anew first.
 func (l lab) kubeadm(ctx context.Context, h host, config, verb string, args ...string) error {
-	_, err := l.in(ctx, h.name, "sh", "-c", "rm -rf /etc/kubernetes/* /var/lib/kubelet/config.yaml /var/lib/etcd/*")
-	if err != nil {
+	if l.marked(h.name, markBegun) {
+		if err := l.reinstall(ctx, h); err != nil {
+			return fmt.Errorf("installing %s anew: %w", h.name, err)
+		}
+	}
+	if err := l.mark(h.name, markBegun); err != nil {
 		return err
 	}
 	etc := filepath.Join(l.disk(h.name), "kubeadm")
@@ -138,6 +163,25 @@ func (l lab) kubeadm(ctx context.Context, h host, config, verb string, args ...s
 	return l.mark(h.name, markMember)
 }
 
+// reinstall gives a node an empty disk, and takes a worker out of the cluster that it may have joined.
+func (l lab) reinstall(ctx context.Context, h host) error {
+	if err := l.powerOff(ctx, h); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(l.disk(h.name)); err != nil {
+		return fmt.Errorf("emptying its disk: %w", err)
+	}
+	if h.role == worker {
+		if _, err := l.kubectl(ctx, "delete", "node", h.name, "--ignore-not-found"); err != nil {
+			return err
+		}
+	}
+	if err := l.boot(ctx, h); err != nil {
+		return err
+	}
+	return l.loadImages(ctx, h)
+}
+
 // publishKubeconfig puts the admin's kubeconfig where the workstation finds it.
 func (l lab) publishKubeconfig(cp host) error {
 	config, err := os.ReadFile(filepath.Join(l.disk(cp.name), "etc", "kubernetes", "admin.conf"))
@@ -159,27 +203,5 @@ func (l lab) awaitAPI(ctx context.Context) error {
 	return waitFor(ctx, "the API server", 2*time.Minute, func(ctx context.Context) (bool, error) {
 		_, err := l.kubectl(ctx, "get", "--raw", "/readyz")
 		return err == nil, err
-	})
-}
-
-// awaitReady waits until every node is Ready and has a running kube-proxy.
-func (l lab) awaitReady(ctx context.Context, nodes []host) error {
-	return waitFor(ctx, "nodes to be Ready and kube-proxy to run on each", 3*time.Minute, func(ctx context.Context) (bool, error) {
-		out, err := l.kubectl(ctx, "get", "nodes", "-o", `jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status}{" "}{end}`)
-		if err != nil {
-			return false, err
-		}
-		if ready := strings.Count(out, "True"); ready < len(nodes) {
-			return false, fmt.Errorf("%d of %d nodes are Ready", ready, len(nodes))
-		}
-		out, err = l.kubectl(ctx, "-n", "kube-system", "get", "pods", "-l", "k8s-app=kube-proxy", "-o",
-			`jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status}{" "}{end}`)
-		if err != nil {
-			return false, err
-		}
-		if ready := strings.Count(out, "True"); ready < len(nodes) {
-			return false, fmt.Errorf("kube-proxy is ready on %d of %d nodes", ready, len(nodes))
-		}
-		return true, nil
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -16,9 +17,12 @@ func run(ctx context.Context, name string, args ...string) (string, error) {
 	return runCommand(exec.CommandContext(ctx, name, args...))
 }
 
+// runCommand runs a command in a process group of its own, so that what it started ends with it when it is cut off.
 func runCommand(cmd *exec.Cmd) (string, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if err := cmd.Run(); err != nil {
 		return out.String(), fmt.Errorf("running %q: %w: %s", strings.Join(cmd.Args, " "), err, lastLines(out.String(), 12))
 	}
@@ -59,25 +63,29 @@ func (p progress) say(format string, args ...any) { fmt.Fprintf(p.w, format+"\n"
 // waitFor asks until the answer is yes, every 200 ms, or the time is over. The error says what was waited for, and what the last answer
 // was.
 func waitFor(ctx context.Context, what string, limit time.Duration, ask func(context.Context) (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	var last error
 	for {
-		yes, err := ask(ctx)
+		yes, err := ask(limited)
 		if yes && err == nil {
 			return nil
 		}
-		if err != nil && ctx.Err() == nil {
+		if err != nil && limited.Err() == nil {
 			last = err
 		}
 		select {
-		case <-ctx.Done():
-			if last != nil {
+		case <-limited.Done():
+			switch {
+			case ctx.Err() != nil:
+				return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+			case last != nil:
 				return fmt.Errorf("waiting %s for %s: %w", limit, what, last)
+			default:
+				return fmt.Errorf("waiting for %s: it did not come in %s", what, limit)
 			}
-			return fmt.Errorf("waiting for %s: it did not come in %s", what, limit)
 		case <-tick.C:
 		}
 	}

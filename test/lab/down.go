@@ -2,29 +2,20 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // down removes everything that the lab made but the cache, whatever state it is in.
 func (l lab) down(ctx context.Context, p progress) error {
-	err := waitFor(ctx, "the lab's processes to end", 30*time.Second, func(context.Context) (bool, error) {
-		pids, err := l.strays()
-		if err != nil {
-			return false, err
-		}
-		for _, pid := range pids {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return false, fmt.Errorf("killing process %d: %w", pid, err)
-			}
-		}
-		return len(pids) == 0, nil
-	})
+	unlock, err := l.lock(ctx, p)
 	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := endAll(ctx, "the lab's processes", l.strays); err != nil {
 		return err
 	}
 	if err := l.unwire(ctx); err != nil {
@@ -33,11 +24,10 @@ func (l lab) down(ctx context.Context, p progress) error {
 	if err := l.unmount(); err != nil {
 		return err
 	}
-	// A cgroup can be removed once the kernel has buried its last process.
-	if err := waitFor(ctx, "the lab's cgroups to be empty", 30*time.Second, func(context.Context) (bool, error) {
-		err := l.removeCgroups()
-		return err == nil, err
-	}); err != nil {
+	if err := removeCgroups(ctx, l.cgroup("")); err != nil {
+		return err
+	}
+	if err := removeCommonCgroups(); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(l.state); err != nil {

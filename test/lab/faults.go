@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -10,15 +11,28 @@ import (
 
 // find returns a host of the lab by name.
 func (l lab) find(name string) (host, error) {
-	hosts := append([]host{workstationOps}, l.nodes()...)
-	var names []string
+	nodes := l.nodes()
+	if len(nodes) == 0 {
+		return host{}, l.isDown()
+	}
+	hosts := append([]host{workstationOps}, nodes...)
 	for _, h := range hosts {
 		if h.name == name {
 			return h, nil
 		}
-		names = append(names, h.name)
 	}
-	return host{}, fmt.Errorf("lab %q has no host %q: it has %s", l.name, name, strings.Join(names, ", "))
+	return host{}, fmt.Errorf("lab %q has no host %q: it has %s", l.name, name, names(hosts))
+}
+
+func (l lab) isDown() error { return fmt.Errorf("lab %q is down: start it with `lab up`", l.name) }
+
+// findNode returns a node of the lab by name.
+func (l lab) findNode(name string) (host, error) {
+	h, err := l.find(name)
+	if err == nil && h.role == workstation {
+		err = fmt.Errorf("%s is the workstation: only nodes can be killed and started", name)
+	}
+	return h, err
 }
 
 // cut pulls a host's cable out of the switch. Silently, the host keeps its carrier, as behind a switch port that died.
@@ -42,12 +56,38 @@ func (l lab) mend(ctx context.Context, name string) error {
 	return ipAll(ctx, l.lan(), "link set "+cable(h)+" master br0 up")
 }
 
-// start turns a node on again that was killed.
-func (l lab) start(ctx context.Context, name string) error {
-	h, err := l.find(name)
+// kill cuts a node's power.
+func (l lab) kill(ctx context.Context, name string) error {
+	h, err := l.findNode(name)
 	if err != nil {
 		return err
 	}
+	return l.powerOff(ctx, h)
+}
+
+// powerOff ends a node with all its processes, and with them all that its kernel knew. Without its network it answers no ping and forwards
+// nothing, as a machine without power; and a kubelet that found the cgroups of dead pods would look for the pods, three seconds for each.
+func (l lab) powerOff(ctx context.Context, h host) error {
+	if err := endAll(ctx, h.name, func() ([]int, error) { return l.processesOf(h) }); err != nil {
+		return err
+	}
+	if err := l.unplug(ctx, h); err != nil {
+		return fmt.Errorf("removing the network of %s: %w", h.name, err)
+	}
+	return removeCgroups(ctx, l.cgroup(h.name))
+}
+
+// start turns a node on again that was killed.
+func (l lab) start(ctx context.Context, p progress, name string) error {
+	h, err := l.findNode(name)
+	if err != nil {
+		return err
+	}
+	unlock, err := l.lock(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if _, running := l.process(name); running {
 		return nil
 	}
@@ -56,22 +96,31 @@ func (l lab) start(ctx context.Context, name string) error {
 
 // status writes one line for each host.
 func (l lab) status(ctx context.Context, w io.Writer) error {
+	nodes := l.nodes()
+	if len(nodes) == 0 {
+		return l.isDown()
+	}
+	conditions := map[string]string{}
+	out, apiErr := l.kubectl(ctx, "get", "nodes", "--request-timeout=3s", "-o", nodesReady)
+	for _, r := range parseReadiness(out) {
+		conditions[r.node] = r.ready
+	}
 	table := tabwriter.NewWriter(w, 0, 4, 3, ' ', 0)
 	fmt.Fprintln(table, "HOST\tADDRESS\tPODS\tPOWER\tCABLE\tREADY")
-	for _, h := range append([]host{workstationOps}, l.nodes()...) {
-		power, pods, ready := "-", "-", "-"
+	for _, h := range append([]host{workstationOps}, nodes...) {
+		power, pods, ready, plugged := "-", "-", "-", l.cableState(ctx, h)
 		if h.role != workstation {
-			power, pods = "off", h.pods.String()
-			if id, running := l.process(h.name); running {
-				power = fmt.Sprintf("on (process %d)", id.pid)
-			}
-			out, err := l.kubectl(ctx, "get", "node", h.name, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
-			ready = out
-			if err != nil {
+			pods, ready = h.pods.String(), cmp.Or(conditions[h.name], "not known")
+			if apiErr != nil {
 				ready = "the API server does not answer"
 			}
+			if id, running := l.process(h.name); running {
+				power = fmt.Sprintf("on (process %d)", id.pid)
+			} else {
+				power, plugged = "off", "-"
+			}
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", h.name, h.addr, pods, power, l.cableState(ctx, h), ready)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", h.name, h.addr, pods, power, plugged, ready)
 	}
 	return table.Flush()
 }

@@ -143,7 +143,7 @@ func (l lab) buildImages(ctx context.Context, p progress) error {
 	if err := os.MkdirAll(l.images(), 0o755); err != nil {
 		return fmt.Errorf("making the cache for images: %w", err)
 	}
-	unlock, err := lockFile(filepath.Join(l.images(), "lock"))
+	unlock, err := lockFile(ctx, p, filepath.Join(l.images(), "lock"))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -51,15 +52,47 @@ func command() *cobra.Command {
 
 // locate finds the lab's folders.
 func (l *lab) locate() error {
-	if l.name == "" || strings.ContainsAny(l.name, "/. ") {
-		return fmt.Errorf("--name is %q: a lab's name has neither dots, slashes nor spaces", l.name)
+	if !validName.MatchString(l.name) {
+		return fmt.Errorf("--name is %q: a lab's name has letters, digits and hyphens only", l.name)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return fmt.Errorf("finding the cache: %w", err)
 	}
+	if cache, err = resolve(cache); err != nil {
+		return err
+	}
+	if err := checkCache(cache); err != nil {
+		return err
+	}
 	l.cache = filepath.Join(cache, "lanyard")
 	l.state = filepath.Join(l.cache, "labs", l.name)
+	return nil
+}
+
+// validName is what is safe in a namespace's name, a path and a mount option alike.
+var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*$`)
+
+// resolve follows symbolic links: the kernel shows programs and mounts by their real paths, and that is how a lab's are found.
+func resolve(folder string) (string, error) {
+	if err := makeFolders(folder); err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(folder)
+}
+
+// checkCache refuses a folder that nodes could not keep their disks in: one that their own mounts hide, or whose path would be taken
+// apart by the kernel's mount options.
+func checkCache(folder string) error {
+	for _, hidden := range []string{"/etc", "/opt", "/var", "/run", "/proc", "/sys"} {
+		if folder == hidden || strings.HasPrefix(folder, hidden+"/") {
+			return fmt.Errorf("the cache is %s, and nodes have a %s of their own: set XDG_CACHE_HOME to a folder elsewhere", folder, hidden)
+		}
+	}
+	if strings.ContainsAny(folder, " \t\n\\,:") {
+		return fmt.Errorf("the cache is %q, which mount options cannot hold: set XDG_CACHE_HOME to a path without spaces, commas, colons and "+
+			"backslashes", folder)
+	}
 	return nil
 }
 
@@ -113,26 +146,14 @@ func useCommands(l *lab) []*cobra.Command {
 		{Use: "kubeconfig", Short: "Print the path of the admin's kubeconfig, for use on the LAN", Args: cobra.NoArgs,
 			Run: func(*cobra.Command, []string) { fmt.Println(l.adminKubeconfig()) }},
 		{Use: "load IMAGE.tar...", Short: "Load images on all nodes", Args: cobra.MinimumNArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				for _, h := range l.nodes() {
-					for _, file := range args {
-						absolute, err := filepath.Abs(file)
-						if err != nil {
-							return fmt.Errorf("finding %s: %w", file, err)
-						}
-						if err := l.load(cmd.Context(), h.name, absolute); err != nil {
-							return err
-						}
-					}
-				}
-				return nil
-			}},
+			RunE: func(cmd *cobra.Command, args []string) error { return l.loadEverywhere(cmd.Context(), args) }},
 		{Use: "status", Short: "Show hosts, power, cables and readiness", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return l.status(cmd.Context(), os.Stdout) }},
 	}
 }
 
 func faultCommands(l *lab) []*cobra.Command {
+	p := progress{os.Stderr}
 	var silently bool
 	cut := &cobra.Command{Use: "cut HOST", Short: "Pull a host's cable", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return l.cut(cmd.Context(), args[0], silently) }}
@@ -142,14 +163,9 @@ func faultCommands(l *lab) []*cobra.Command {
 		{Use: "mend HOST", Short: "Plug a host's cable in again", Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return l.mend(cmd.Context(), args[0]) }},
 		{Use: "kill NODE", Short: "Cut a node's power", Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				if _, err := l.find(args[0]); err != nil {
-					return err
-				}
-				return l.killNode(cmd.Context(), args[0])
-			}},
+			RunE: func(cmd *cobra.Command, args []string) error { return l.kill(cmd.Context(), args[0]) }},
 		{Use: "start NODE", Short: "Turn a killed node on again", Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return l.start(cmd.Context(), args[0]) }},
+			RunE: func(cmd *cobra.Command, args []string) error { return l.start(cmd.Context(), p, args[0]) }},
 	}
 }
 
@@ -160,6 +176,9 @@ func imageCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{Use: "image", Short: "Pack static programs into an image, without a container engine", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if len(binaries) == 0 {
+				return errors.New("--binary is empty: an image has at least one program")
+			}
 			spec := oci.Spec{Reference: ref, User: user, Entrypoint: []string{"/" + filepath.Base(binaries[0])}}
 			for _, b := range binaries {
 				spec.Files = append(spec.Files, oci.File{Path: "/" + filepath.Base(b), Source: b, Mode: 0o755})

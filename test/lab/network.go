@@ -11,27 +11,28 @@ import (
 // netnsFolder is where iproute2 keeps handles of named network namespaces.
 const netnsFolder = "/run/netns"
 
-// wire makes the LAN and plugs the hosts in. What is there and works is kept.
-func (l lab) wire(ctx context.Context, hosts []host) error {
+// wire makes the LAN, and plugs in the workstation and the nodes that run. What is there is kept; a cable that was cut is mended.
+func (l lab) wire(ctx context.Context) error {
 	if err := l.namespace(ctx, l.lan()); err != nil {
 		return err
 	}
 	if _, err := run(ctx, "ip", "-n", l.lan(), "link", "show", "br0"); err != nil {
-		if err := ipAll(ctx, l.lan(),
-			"link add br0 type bridge",
-			"link set br0 up",
-		); err != nil {
+		if err := ipAll(ctx, l.lan(), "link add br0 type bridge"); err != nil {
 			return fmt.Errorf("making the LAN's bridge: %w", err)
 		}
 	}
-	for _, h := range hosts {
-		if err := l.plug(ctx, h); err != nil {
-			return fmt.Errorf("plugging %s into the LAN: %w", h.name, err)
-		}
+	if err := ipAll(ctx, l.lan(), "link set br0 up"); err != nil {
+		return err
 	}
-	for _, h := range hosts {
-		if err := l.route(ctx, h, hosts); err != nil {
-			return fmt.Errorf("routing pod ranges on %s: %w", h.name, err)
+	if err := l.plug(ctx, workstationOps); err != nil {
+		return err
+	}
+	for _, h := range l.nodes() {
+		if _, running := l.process(h.name); !running {
+			continue
+		}
+		if err := l.plug(ctx, h); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -55,44 +56,51 @@ func (l lab) namespace(ctx context.Context, name string) error {
 	return err
 }
 
-// plug gives a host its namespace, its cable and its address.
+// plug gives a host its namespace, its cable, its address and its routes.
 func (l lab) plug(ctx context.Context, h host) error {
 	if err := l.namespace(ctx, l.netns(h)); err != nil {
 		return err
 	}
-	if _, err := run(ctx, "ip", "-n", l.netns(h), "link", "show", "eth0"); err == nil {
-		return nil
+	if _, err := run(ctx, "ip", "-n", l.netns(h), "link", "show", "eth0"); err != nil {
+		if err := ipAll(ctx, l.lan(), fmt.Sprintf("link add %s type veth peer name eth0 address %s netns %s", cable(h), mac(h), l.netns(h))); err != nil {
+			return fmt.Errorf("making the cable of %s: %w", h.name, err)
+		}
 	}
-	if err := ipAll(ctx, l.lan(),
-		"link add "+cable(h)+" type veth peer name eth0 netns "+l.netns(h),
-		"link set "+cable(h)+" master br0 up",
-	); err != nil {
-		return err
+	if err := ipAll(ctx, l.lan(), "link set "+cable(h)+" master br0 up"); err != nil {
+		return fmt.Errorf("plugging %s into the LAN: %w", h.name, err)
 	}
-	return ipAll(ctx, l.netns(h),
-		fmt.Sprintf("addr add %s/%d dev eth0", h.addr, lanPrefix.Bits()),
-		"link set eth0 up",
-	)
+	commands := append([]string{fmt.Sprintf("addr replace %s/%d dev eth0", h.addr, lanPrefix.Bits()), "link set eth0 up"}, routes(h, l.nodes())...)
+	if err := ipAll(ctx, l.netns(h), commands...); err != nil {
+		return fmt.Errorf("setting up the network of %s: %w", h.name, err)
+	}
+	return nil
 }
 
-// route leads the other nodes' pod ranges to them, as a CNI plugin without an overlay would, and all else to a router that the LAN has
+// routes lead the other nodes' pod ranges to them, as a CNI plugin without an overlay would, and all else to a router that the LAN has
 // only on paper: without a way out, the kernel refuses a connection to a ClusterIP before kube-proxy's rules can translate it.
-func (l lab) route(ctx context.Context, h host, hosts []host) error {
-	if err := ipAll(ctx, l.netns(h), "route replace default via "+router.String()); err != nil {
-		return err
-	}
-	if h.role == workstation {
-		return nil
-	}
-	for _, other := range hosts {
-		if other.role == workstation || other.name == h.name {
-			continue
+func routes(h host, nodes []host) []string {
+	commands := []string{"route replace default via " + router.String()}
+	for _, other := range nodes {
+		if h.role != workstation && other.name != h.name {
+			commands = append(commands, fmt.Sprintf("route replace %s via %s", other.pods, other.addr))
 		}
-		if err := ipAll(ctx, l.netns(h), fmt.Sprintf("route replace %s via %s", other.pods, other.addr)); err != nil {
+	}
+	return commands
+}
+
+// unplug removes a host's network with all that its kernel knew: addresses, rules, connections. The cable goes first: whatever still
+// holds the namespace, the host is silent.
+func (l lab) unplug(ctx context.Context, h host) error {
+	if _, err := run(ctx, "ip", "-n", l.lan(), "link", "show", cable(h)); err == nil {
+		if err := ipAll(ctx, l.lan(), "link delete "+cable(h)); err != nil {
 			return err
 		}
 	}
-	return nil
+	if _, err := os.Stat(filepath.Join(netnsFolder, l.netns(h))); err != nil {
+		return nil
+	}
+	_, err := run(ctx, "ip", "netns", "delete", l.netns(h))
+	return err
 }
 
 // ipAll runs `ip` commands in a namespace, one after the other.

@@ -14,8 +14,15 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// boot starts a node: its first process, which is this program again, in namespaces of its own on the node's network.
+// boot starts a node: its first process, which is this program again, in namespaces of its own on the node's network. What is left of
+// the node from before, as when its first process was killed, goes first.
 func (l lab) boot(ctx context.Context, h host) error {
+	if err := l.powerOff(ctx, h); err != nil {
+		return err
+	}
+	if err := l.plug(ctx, h); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(l.disk(h.name), 0o755); err != nil {
 		return fmt.Errorf("making the disk of %s: %w", h.name, err)
 	}
@@ -64,7 +71,7 @@ func (l lab) fork(h host) (identity, error) {
 	defer log.Close() //nolint:errcheck // the child has its own handle
 	cmd := exec.Command(l.binary(), "node-init", "--name", l.name, h.name)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = []string{"PATH=" + l.path(), "HOME=/root"}
+	cmd.Env = []string{"PATH=" + l.path(), "HOME=/root", "XDG_CACHE_HOME=" + filepath.Dir(l.cache)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setsid:     true,
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWPID,
@@ -106,13 +113,17 @@ func (l lab) in(ctx context.Context, node string, command ...string) (string, er
 
 // command is a command on a host: inside all of a node's namespaces, or only on the workstation's network.
 func (l lab) command(ctx context.Context, name string, command []string) (*exec.Cmd, error) {
+	h, err := l.find(name)
+	if err != nil {
+		return nil, err
+	}
 	var enter []string
-	if name == workstationOps.name {
-		enter = []string{"--net=" + filepath.Join(netnsFolder, l.netns(workstationOps))}
+	if h.role == workstation {
+		enter = []string{"--net=" + filepath.Join(netnsFolder, l.netns(h))}
 	} else {
 		id, running := l.process(name)
 		if !running {
-			return nil, fmt.Errorf("%s is down, or there is no such host in lab %q: see `lab status`", name, l.name)
+			return nil, fmt.Errorf("%s is off: turn it on with `lab start %s`", name, name)
 		}
 		enter = []string{"--target", fmt.Sprint(id.pid), "--all"}
 	}

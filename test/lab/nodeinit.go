@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -50,7 +51,6 @@ func (l lab) layOut(node string) error {
 	disk := l.disk(node)
 	cgroups := filepath.Join(disk, "cgroup")
 	mounts := []mountPoint{
-		{target: "/", flags: unix.MS_PRIVATE | unix.MS_REC},
 		{source: cgroupRoot, target: cgroups, flags: unix.MS_BIND | unix.MS_REC},
 		{source: "proc", target: "/proc", kind: "proc"},
 		{source: "sysfs", target: "/sys", kind: "sysfs"},
@@ -77,12 +77,32 @@ func (l lab) layOut(node string) error {
 	if err := makeFolders(cgroups); err != nil {
 		return err
 	}
+	if err := dropHandles(); err != nil {
+		return err
+	}
 	for _, m := range mounts {
 		if err := m.mount(); err != nil {
 			return err
 		}
 	}
 	return writeNodeFiles(disk)
+}
+
+// dropHandles lets go of the handles of network namespaces, this and other labs', that the node has got as copies of the machine's
+// mounts. They would keep a namespace alive, and its cable with it, after it was deleted.
+func dropHandles() error {
+	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("making mounts private: %w", err)
+	}
+	for { // there may be several mounts, one on another
+		err := unix.Unmount(netnsFolder, unix.MNT_DETACH)
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("unmounting %s: %w", netnsFolder, err)
+		}
+	}
 }
 
 func (m mountPoint) mount() error {

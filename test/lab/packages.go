@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -38,6 +39,7 @@ func installPackages(ctx context.Context, p progress) error {
 	if len(missing) == 0 {
 		return nil
 	}
+	slices.Sort(missing)
 	return p.step("installing Debian packages "+strings.Join(missing, " "), func() error {
 		if _, err := run(ctx, "apt-get", "update"); err != nil {
 			return err

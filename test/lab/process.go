@@ -30,16 +30,22 @@ func parseIdentity(text string) (identity, error) {
 	return id, nil
 }
 
+// errEnded is said of a process that has ended and that its parent has not asked about yet: it still has a number, and does nothing.
+var errEnded = errors.New("the process has ended")
+
 // startOf returns when a process started, from its stat line. The command name, in parentheses, may hold anything.
 func startOf(stat string) (uint64, error) {
 	end := strings.LastIndexByte(stat, ')')
 	if end < 0 {
 		return 0, fmt.Errorf("%q is no stat line", stat)
 	}
-	fields := strings.Fields(stat[end+1:])
-	const startTime = 22 - 3 // the first field behind the name is the third
+	fields := strings.Fields(stat[end+1:]) // the first field behind the name is the third
+	const state, startTime = 3 - 3, 22 - 3
 	if len(fields) <= startTime {
 		return 0, fmt.Errorf("%q is too short for a stat line", stat)
+	}
+	if fields[state] == "Z" || fields[state] == "X" {
+		return 0, errEnded
 	}
 	return strconv.ParseUint(fields[startTime], 10, 64)
 }
@@ -76,31 +82,51 @@ func (l lab) process(node string) (identity, bool) {
 	return id, err == nil && id.alive()
 }
 
-// killNode cuts a node's power: with its first process, every process of its PID namespace dies.
-func (l lab) killNode(ctx context.Context, node string) error {
-	id, running := l.process(node)
-	if running {
-		if err := syscall.Kill(id.pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("killing %s: %w", node, err)
-		}
-	}
-	return waitFor(ctx, "the end of "+node, 20*time.Second, func(context.Context) (bool, error) { return !id.alive(), nil })
-}
-
-// strays are processes that run in the lab's network namespaces or from its state folder, its nodes' first processes included. They
-// are what a lab that was killed may leave.
+// strays are the lab's processes: those on its networks, those that run from its state folder, and its nodes' first processes, which
+// have left both while they wait for the last of their node to die.
 func (l lab) strays() ([]int, error) {
-	inodes := map[string]bool{}
-	names, err := l.namespaces()
+	networks, err := l.namespaces()
 	if err != nil {
 		return nil, err
 	}
+	on := membersOf(networks...)
+	first := map[int]bool{}
+	for _, h := range l.nodes() {
+		if id, running := l.process(h.name); running {
+			first[id.pid] = true
+		}
+	}
+	return processesWhere(func(pid int) bool {
+		exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)) // a process that ended meanwhile is no stray
+		return first[pid] || on(pid) || strings.HasPrefix(exe, l.state+"/")
+	})
+}
+
+// processesOf are a node's first process and all on its network, among them a first process that an interrupted start did not note.
+func (l lab) processesOf(h host) ([]int, error) {
+	id, running := l.process(h.name)
+	on := membersOf(l.netns(h))
+	return processesWhere(func(pid int) bool { return on(pid) || running && pid == id.pid })
+}
+
+// membersOf returns a function that says whether a process is in one of the named network namespaces.
+func membersOf(names ...string) func(pid int) bool {
+	links := map[string]bool{}
 	for _, name := range names {
 		var st syscall.Stat_t
 		if err := syscall.Stat(filepath.Join(netnsFolder, name), &st); err == nil {
-			inodes[fmt.Sprintf("net:[%d]", st.Ino)] = true
+			links[fmt.Sprintf("net:[%d]", st.Ino)] = true
 		}
 	}
+	return func(pid int) bool {
+		link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
+		return err == nil && links[link]
+	}
+}
+
+// processesWhere lists the processes of which something holds. This one and its parent, which may be a shell on the workstation, are
+// not asked about.
+func processesWhere(holds func(pid int) bool) ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("listing processes: %w", err)
@@ -108,14 +134,25 @@ func (l lab) strays() ([]int, error) {
 	var pids []int
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() || pid == os.Getppid() {
-			continue
-		}
-		netns, _ := os.Readlink(filepath.Join("/proc", e.Name(), "ns/net")) // a process that ended meanwhile is no stray
-		exe, _ := os.Readlink(filepath.Join("/proc", e.Name(), "exe"))
-		if inodes[netns] || strings.HasPrefix(exe, l.state+"/") {
+		if err == nil && pid != os.Getpid() && pid != os.Getppid() && holds(pid) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids, nil
+}
+
+// endAll kills processes until the list is empty. With the first process of a PID namespace, every process in it dies.
+func endAll(ctx context.Context, whose string, list func() ([]int, error)) error {
+	return waitFor(ctx, "the end of "+whose, 30*time.Second, func(context.Context) (bool, error) {
+		pids, err := list()
+		if err != nil {
+			return false, err
+		}
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return false, fmt.Errorf("killing process %d: %w", pid, err)
+			}
+		}
+		return len(pids) == 0, nil
+	})
 }

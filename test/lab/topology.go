@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"strings"
 )
 
 // The versions of what a lab is made of. The cache is keyed by them.
@@ -86,8 +87,11 @@ func (l lab) lan() string { return l.name + ".lan" }
 // netns is the network namespace of a host.
 func (l lab) netns(h host) string { return l.name + "." + h.name }
 
-// cgroup is the node's cgroup below each hierarchy's root.
-func (l lab) cgroup(node string) string { return filepath.Join("lanyard-lab", l.name, node) }
+// commonCgroup holds the cgroups of all labs.
+const commonCgroup = "lanyard-lab"
+
+// cgroup is the node's cgroup below each hierarchy's root; of no node, the lab's.
+func (l lab) cgroup(node string) string { return filepath.Join(commonCgroup, l.name, node) }
 
 // disk is the folder with the node's own files.
 func (l lab) disk(node string) string { return filepath.Join(l.state, "nodes", node) }
@@ -108,3 +112,18 @@ func (l lab) images() string { return filepath.Join(l.bin(), "images") }
 
 // cable is the bridge port that a host is plugged into. Interface names have at most 15 characters.
 func cable(h host) string { return "v-" + h.name }
+
+// mac is the hardware address of a host's eth0: locally administered, and the same whenever the host is turned on.
+func mac(h host) string {
+	a := h.addr.As4()
+	return fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", a[0], a[1], a[2], a[3])
+}
+
+// names lists hosts for a message.
+func names(hosts []host) string {
+	var all []string
+	for _, h := range hosts {
+		all = append(all, h.name)
+	}
+	return strings.Join(all, ", ")
+}

@@ -17,6 +17,11 @@ const defaultNodes = 3
 // up brings the lab to n nodes, all Ready, from whatever state it is in: nothing, half made, killed, or up already. n of 0 keeps the
 // number that it has.
 func (l lab) up(ctx context.Context, p progress, n int) error {
+	unlock, err := l.lock(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	nodes, err := l.plan(n)
 	if err != nil {
 		return err
@@ -33,10 +38,10 @@ func (l lab) up(ctx context.Context, p progress, n int) error {
 	if err := l.installBinary(); err != nil {
 		return err
 	}
-	if err := l.wire(ctx, append([]host{workstationOps}, nodes...)); err != nil {
+	if err := l.wire(ctx); err != nil {
 		return err
 	}
-	if err := p.step(fmt.Sprintf("starting %d nodes", len(nodes)), func() error { return l.bootAll(ctx, nodes) }); err != nil {
+	if err := p.step("starting "+names(nodes), func() error { return l.bootAll(ctx, nodes) }); err != nil {
 		return err
 	}
 	if err := l.startCluster(ctx, p, nodes); err != nil {
@@ -45,7 +50,7 @@ func (l lab) up(ctx context.Context, p progress, n int) error {
 	if err := p.step("waiting for the nodes to be Ready", func() error { return l.awaitReady(ctx, nodes) }); err != nil {
 		return err
 	}
-	p.say("the lab %q is up: %d nodes and the workstation k8s-ops. Try: lab exec k8s-ops -- kubectl get nodes -o wide", l.name, len(nodes))
+	p.say("the lab %q is up: %s and the workstation k8s-ops. Try: lab exec k8s-ops -- kubectl get nodes -o wide", l.name, names(nodes))
 	return nil
 }
 
@@ -57,7 +62,7 @@ func (l lab) plan(n int) ([]host, error) {
 		n = has
 	case n == 0:
 		n = defaultNodes
-	case n < has:
+	case n > 0 && n < has:
 		return nil, fmt.Errorf("--nodes is %d and lab %q has %d: a lab does not shrink; take it down first (lab down)", n, l.name, has)
 	}
 	return nodesOf(n)

@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 )
@@ -47,7 +48,7 @@ func libraryPath(library string) string {
 func neededBy(file string) ([]string, error) {
 	f, err := elf.Open(file)
 	var format *elf.FormatError
-	if errors.As(err, &format) {
+	if errors.As(err, &format) || errors.Is(err, io.EOF) { // not an ELF file, or shorter than one can be
 		return nil, nil
 	}
 	if err != nil {

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var compare = cmp.Options{
+	cmp.AllowUnexported(host{}, identity{}, readiness{}),
+	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+}
+
+// node is a worker of the tests.
+func node(name, addr, pods string) host {
+	return host{name: name, role: worker, addr: netip.MustParseAddr(addr), pods: netip.MustParsePrefix(pods)}
+}
+
+func control() host {
+	h := node("k8s-cp-01", "192.168.1.125", "10.244.1.0/24")
+	h.role = controlPlane
+	return h
+}
+
+// labWith is a lab that was brought up with so many nodes, as far as its state folder tells.
+func labWith(t *testing.T, wanted string) lab {
+	t.Helper()
+	l := lab{name: "test", state: t.TempDir(), cache: t.TempDir()}
+	if wanted != "" {
+		if err := os.WriteFile(filepath.Join(l.state, "nodes-wanted"), []byte(wanted), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return l
+}
+
+func TestPlan(t *testing.T) {
+	one := []host{control()}
+	three := []host{control(), node("k8s-wl-01", "192.168.1.128", "10.244.2.0/24"), node("k8s-wl-02", "192.168.1.129", "10.244.3.0/24")}
+	for name, tc := range map[string]struct {
+		has   string
+		nodes int
+		want  []host
+		err   string
+	}{
+		"unasked, a new lab is the tutorial's three": {want: three},
+		"unasked, a lab keeps what it has":           {has: "1", want: one},
+		"a lab grows":                                {has: "1", nodes: 3, want: three},
+		"a lab that is as it should be":              {has: "3", nodes: 3, want: three},
+		"a note that was cut off counts as no lab":   {has: "x", nodes: 1, want: one},
+		"a lab does not shrink": {has: "3", nodes: 1,
+			err: `--nodes is 1 and lab "test" has 3: a lab does not shrink; take it down first (lab down)`},
+		"less than nothing":                             {nodes: -1, err: "--nodes is -1: a lab has 1 to 60 nodes"},
+		"node addresses stay below the tutorial's pool": {nodes: 61, err: "--nodes is 61: a lab has 1 to 60 nodes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := labWith(t, tc.has).plan(tc.nodes)
+			if diff := cmp.Diff(tc.want, got, compare); diff != "" {
+				t.Errorf("nodes (-want +got):\n%s", diff)
+			}
+			if message(err) != tc.err {
+				t.Errorf("error is %q, want %q", message(err), tc.err)
+			}
+		})
+	}
+}
+
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// TestHostsDoNotClash takes the largest lab: each name, address, pod range and cable is one host's alone, on its network and short enough.
+func TestHostsDoNotClash(t *testing.T) {
+	nodes, err := nodesOf(maxNodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := netip.MustParseAddr("192.168.1.200")
+	taken := map[string]string{router.String(): "the router"}
+	for _, h := range append([]host{workstationOps}, nodes...) {
+		for _, own := range []string{h.name, h.addr.String(), cable(h), mac(h), h.pods.String()} {
+			if other, known := taken[own]; known {
+				t.Errorf("%s and %s both have %s", h.name, other, own)
+			}
+			taken[own] = h.name
+		}
+		if !lanPrefix.Contains(h.addr) || !h.addr.Less(pool) {
+			t.Errorf("%s has %s, which is not on the LAN below the pool at %s", h.name, h.addr, pool)
+		}
+		if h.role != workstation && !podRange.Contains(h.pods.Addr()) {
+			t.Errorf("%s has the pod range %s, outside of %s", h.name, h.pods, podRange)
+		}
+		if len(cable(h)) > 15 {
+			t.Errorf("the kernel takes no interface name as long as %s", cable(h))
+		}
+	}
+}
+
+func TestRoutes(t *testing.T) {
+	nodes, err := nodesOf(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		of   host
+		want []string
+	}{
+		"a node reaches the other nodes' pods": {of: nodes[1], want: []string{
+			"route replace default via 192.168.1.1",
+			"route replace 10.244.1.0/24 via 192.168.1.125",
+			"route replace 10.244.3.0/24 via 192.168.1.129",
+		}},
+		"the workstation knows the LAN only, as in the tutorial": {of: workstationOps, want: []string{"route replace default via 192.168.1.1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, routes(tc.of, nodes)); diff != "" {
+				t.Errorf("routes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
