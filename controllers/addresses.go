@@ -35,14 +35,14 @@ type AddressesReconciler struct {
 	namespace string
 	board     *board
 	services  serviceView
-	// told are the refusals that were said in Events, so that each is said once.
-	told map[types.UID]ipam.Refusal
+	// told are the refusals that were said in Events and still hold, so that each is said once.
+	told map[saying]bool
 }
 
 func newAddressesReconciler(mgr ctrl.Manager, b *board, o Options) *AddressesReconciler {
 	return &AddressesReconciler{
 		client: mgr.GetClient(), recorder: mgr.GetEventRecorder("lanyard"), namespace: o.Namespace, board: b,
-		services: serviceView{cache: mgr.GetClient(), live: mgr.GetAPIReader(), newer: map[types.UID]*corev1.Service{}},
+		services: serviceView{cache: mgr.GetClient(), live: mgr.GetAPIReader(), newer: map[types.NamespacedName]*corev1.Service{}},
 	}
 }
 
@@ -70,22 +70,23 @@ func (r *AddressesReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 		r.board.post(func(b *reports) { b.addresses = &addressesReport{err: err} })
 		return ctrl.Result{}, err
 	}
-	plan := ipam.Plan(state.pools, state.demand.requests, state.demand.taken)
+	var plan ipam.Result
 	switch state.standing {
-	case absent: // nothing to allocate from, nothing to take back
-		plan = ipam.Result{}
+	case absent:
+		plan = atRest(state.pools, state.demand, v1alpha1.ReasonApplyFailed,
+			"no configuration is in force yet: the other conditions of ClusterNetworking \"cluster\" say why")
 	case withdrawn:
-		plan = ipam.Result{}
 		err = r.apply(ctx, writesOf(state.demand, nil))
 	case frozen:
-		plan.Assignments = held(state.demand, plan.Assignments)
+		plan = atRest(state.pools, state.demand, v1alpha1.ReasonPaused,
+			"spec.managementState is Paused: set it to Managed, and addresses are given out again")
 	case allocating:
+		plan = ipam.Plan(state.pools, state.demand.requests, state.demand.taken)
 		err = r.apply(ctx, writesOf(state.demand, plan.Assignments))
-		r.tell(state.demand, plan.Refusals)
+		r.tell(state.demand, slices.Concat(plan.Refusals, state.demand.clashes))
 	}
-	r.board.post(func(b *reports) {
-		b.addresses = &addressesReport{inForce: state.inForce, pools: plan.Pools, assignments: plan.Assignments, refusals: withoutAddress(plan), err: err}
-	})
+	plan.Refusals = withoutAddress(plan)
+	r.board.post(func(b *reports) { b.addresses = &addressesReport{inForce: state.inForce, plan: &plan, err: err} })
 	return ctrl.Result{}, err
 }
 
@@ -95,7 +96,7 @@ type standing int
 const (
 	// allocating: plan and write.
 	allocating standing = iota
-	// frozen: the object is paused; plan, but write nothing.
+	// frozen: the object is paused: keep everything as it is.
 	frozen
 	// absent: no configuration is in force, and the object exists: keep everything as it is.
 	absent
@@ -138,13 +139,13 @@ func (r *AddressesReconciler) gather(ctx context.Context) (addressState, error) 
 				r.namespace, v1alpha1.ConfigurationConfigMap, problems[0].Message)
 		}
 		state.pools, state.inForce = pools, inForce.Generation
-		if cnet != nil && cnet.Spec.ManagementState == v1alpha1.Paused {
-			state.standing = frozen
-		}
 	case cnet != nil:
 		state.standing = absent
 	default:
 		state.standing = withdrawn
+	}
+	if cnet != nil && cnet.Spec.ManagementState == v1alpha1.Paused {
+		state.standing = frozen
 	}
 	state.demand = demandOf(services, nodes.Items, state.pools)
 	return state, nil
@@ -194,37 +195,65 @@ func (r *AddressesReconciler) write(ctx context.Context, w write) (*corev1.Servi
 	return svc, nil
 }
 
-// tell says in an Event why a Service was refused, once per reason, and when it has its address after all.
+// saying is a refusal and the Service that it was said to; one of the same name that is made anew has not heard it.
+type saying struct {
+	to      types.UID
+	refusal ipam.Refusal
+}
+
+// tell says in Events why Services were refused.
 func (r *AddressesReconciler) tell(d demand, refusals []ipam.Refusal) {
-	told := make(map[types.UID]ipam.Refusal, len(refusals))
-	for _, refusal := range refusals {
-		svc := d.services[refusal.Service]
-		if r.told[svc.UID] != refusal {
-			r.recorder.Eventf(svc, nil, corev1.EventTypeWarning, string(refusal.Reason), "Allocate", "%s", refusal.Message)
-		}
-		told[svc.UID] = refusal
+	fresh, told := untold(r.told, d, refusals)
+	for _, refusal := range fresh {
+		r.recorder.Eventf(d.services[refusal.Service], nil, corev1.EventTypeWarning, string(refusal.Reason), "Allocate", "%s", refusal.Message)
 	}
 	r.told = told
 }
 
+// untold returns the refusals that were not said yet, and all that will have been said. One that ended is said again when it returns.
+func untold(before map[saying]bool, d demand, refusals []ipam.Refusal) (fresh []ipam.Refusal, told map[saying]bool) {
+	told = make(map[saying]bool, len(refusals))
+	for _, refusal := range refusals {
+		s := saying{to: d.services[refusal.Service].UID, refusal: refusal}
+		if !before[s] {
+			fresh = append(fresh, refusal)
+		}
+		told[s] = true
+	}
+	return fresh, told
+}
+
 // withoutAddress returns the refusals of Services that got nothing at all.
 func withoutAddress(plan ipam.Result) []ipam.Refusal {
+	served := servedBy(plan)
+	return slices.DeleteFunc(slices.Clone(plan.Refusals), func(r ipam.Refusal) bool { return served[r.Service] })
+}
+
+func servedBy(plan ipam.Result) map[string]bool {
 	served := make(map[string]bool, len(plan.Assignments))
 	for _, a := range plan.Assignments {
 		served[a.Service] = true
 	}
-	return slices.DeleteFunc(slices.Clone(plan.Refusals), func(r ipam.Refusal) bool { return served[r.Service] })
+	return served
 }
 
-// held returns the part of the assignments that the Services show already.
-func held(d demand, assignments []ipam.Assignment) []ipam.Assignment {
-	var shown []ipam.Assignment
-	for _, a := range assignments {
-		has := allocation.Addresses(d.services[a.Service])
-		a.Addresses = slices.DeleteFunc(slices.Clone(a.Addresses), func(h ipam.Holding) bool { return !slices.Contains(has, h.Addr) })
-		if len(a.Addresses) > 0 {
-			shown = append(shown, a)
+// atRest is the plan while nothing may be written: everyone keeps what they show, nothing else counts as used, and who waits is refused
+// with the reason given.
+func atRest(pools []ipam.Pool, d demand, reason ipam.Reason, message string) ipam.Result {
+	requests := slices.Clone(d.requests)
+	for i := range requests {
+		requests[i].Standing = ipam.Leaving // which keeps and gets nothing new
+	}
+	plan := ipam.Plan(pools, requests, d.taken)
+	answered := servedBy(plan)
+	for _, r := range plan.Refusals {
+		answered[r.Service] = true
+	}
+	for _, r := range d.requests {
+		if !answered[r.Service] && r.Standing == ipam.Current {
+			plan.Refusals = append(plan.Refusals, ipam.Refusal{Service: r.Service, Reason: reason, Message: message})
 		}
 	}
-	return shown
+	slices.SortStableFunc(plan.Refusals, func(a, b ipam.Refusal) int { return strings.Compare(a.Service, b.Service) })
+	return plan
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -66,8 +67,8 @@ func (w write) patch() ([]byte, error) {
 		if w.service.Annotations == nil {
 			ops = append(ops, operation{"test", "/metadata/annotations", nil}, operation{"add", "/metadata/annotations", map[string]string{}})
 		}
-		// "/" is written "~1" in a JSON pointer (RFC 6901).
-		ops = append(ops, operation{"add", "/metadata/annotations/networking.lanyard.dev~1allocated", allocation.Text(entries(w.addresses))})
+		path := "/metadata/annotations/" + inPointer.Replace(v1alpha1.AllocatedAnnotation)
+		ops = append(ops, operation{"add", path, allocation.Text(entries(w.addresses))})
 	}
 	body, err := json.Marshal(ops)
 	if err != nil {
@@ -75,6 +76,9 @@ func (w write) patch() ([]byte, error) {
 	}
 	return body, nil
 }
+
+// inPointer writes a key as it stands in a JSON pointer (RFC 6901).
+var inPointer = strings.NewReplacer("~", "~0", "/", "~1")
 
 // loadBalancerStatus is the status that shows the addresses. ipMode is VIP: with Proxy, kube-proxy would ignore them.
 func loadBalancerStatus(addresses []ipam.Holding) corev1.LoadBalancerStatus {

@@ -71,11 +71,10 @@ type dataplaneReport struct {
 // addressesReport is who has which address.
 type addressesReport struct {
 	// inForce is the generation of the configuration that they were given from; 0 when there is none.
-	inForce     int64
-	pools       []ipam.Usage
-	assignments []ipam.Assignment
-	refusals    []ipam.Refusal
-	err         error
+	inForce int64
+	// plan is nil when what it is made from could not be read.
+	plan *ipam.Result
+	err  error
 }
 
 func newBoard() *board {

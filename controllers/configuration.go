@@ -75,23 +75,19 @@ func check(spec v1alpha1.ClusterNetworkingSpec) []conditions.Problem {
 	for i, ad := range spec.L2Advertisements {
 		for j, name := range ad.IPPools {
 			if !slices.Contains(names, name) {
+				remedy := "add it to spec.ipPools, which is empty"
+				if len(names) > 0 {
+					remedy = fmt.Sprintf("name one of spec.ipPools (%s)", strings.Join(names, ", "))
+				}
 				problems = append(problems, conditions.Problem{
 					Field:   fmt.Sprintf("spec.l2Advertisements[%d].ipPools[%d]", i, j),
-					Message: fmt.Sprintf("there is no pool %q: name one of spec.ipPools (%s), or leave ipPools empty for every pool", name, listOr(names, "which is empty")),
+					Message: fmt.Sprintf("there is no pool %q: %s, or leave ipPools empty for every pool", name, remedy),
 				})
 			}
 		}
 		problems = append(problems, checkSelectors(i, ad)...)
 	}
 	return problems
-}
-
-// listOr joins names, or says what an empty list means.
-func listOr(names []string, empty string) string {
-	if len(names) == 0 {
-		return empty
-	}
-	return strings.Join(names, ", ")
 }
 
 // checkSelectors reads the selectors of an advertisement as the speakers will.

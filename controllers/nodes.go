@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -51,7 +52,7 @@ func (r *KubeProxyReconciler) nodes(ctx context.Context, proxy *appsv1.DaemonSet
 		}
 		for j := range pods.Items {
 			if p := &pods.Items[j]; p.Spec.NodeName == n.Name && p.DeletionTimestamp == nil {
-				node.Pod = proxyPod(p)
+				node.Pod = podOf(p)
 			}
 		}
 		all = append(all, node)
@@ -59,22 +60,34 @@ func (r *KubeProxyReconciler) nodes(ctx context.Context, proxy *appsv1.DaemonSet
 	return all, nil
 }
 
-// proxyPod returns what matters of a kube-proxy pod.
-func proxyPod(p *corev1.Pod) *kubeproxy.Pod {
+// podOf returns what matters of a pod of kube-proxy's, or of a speaker's: both have one container.
+func podOf(p *corev1.Pod) *kubeproxy.Pod {
 	pod := &kubeproxy.Pod{Name: p.Name, UID: string(p.UID), Created: p.CreationTimestamp.Time}
 	for _, c := range p.Status.Conditions {
 		pod.Ready = pod.Ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			pod.Failure = explain(c.Reason, c.Message)
+		}
 	}
 	for _, c := range p.Status.ContainerStatuses {
-		waiting := c.State.Waiting
+		waiting, last := c.State.Waiting, c.LastTerminationState.Terminated
+		switch {
 		// A first start that is slow is no failure; one that failed and is put off is.
-		if waiting == nil || waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing" {
-			continue
-		}
-		pod.Failure = strings.TrimSpace(waiting.Reason + " " + waiting.Message)
-		if last := c.LastTerminationState.Terminated; last != nil {
-			pod.Failure = fmt.Sprintf("%s, exit code %d: %s", waiting.Reason, last.ExitCode, strings.TrimSpace(last.Message))
+		case waiting == nil || waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing":
+		// How the last process ended says more than that the next one has to wait, for how long changes all the time.
+		case waiting.Reason == "CrashLoopBackOff" && last != nil:
+			pod.Failure = explain(fmt.Sprintf("%s, exit code %d", waiting.Reason, last.ExitCode), cmp.Or(strings.TrimSpace(last.Message), last.Reason))
+		default:
+			pod.Failure = explain(waiting.Reason, waiting.Message)
 		}
 	}
 	return pod
+}
+
+// explain adds what is known to what happened.
+func explain(what, why string) string {
+	if why = strings.TrimSpace(why); why == "" {
+		return what
+	}
+	return what + ": " + why
 }

@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,17 +20,20 @@ type demand struct {
 	requests []ipam.Request
 	// services are those Services, by the request's name.
 	services map[string]*corev1.Service
-	// taken are addresses that are not ours to give.
+	// taken are addresses that are not ours to give, in order.
 	taken []ipam.Taken
+	// clashes are those of our Services that show an address which somebody outside has too, in order.
+	clashes []ipam.Refusal
 }
 
-// demandOf sorts Services into those that ask us for addresses and those that merely have some.
+// demandOf sorts Services into those that ask us for addresses and those that merely have some. It does not depend on the order of what
+// it is given: a cache lists in any.
 func demandOf(services []*corev1.Service, nodes []v1alpha1.NodeNetworking, pools []ipam.Pool) demand {
 	d := demand{services: map[string]*corev1.Service{}}
 	for _, svc := range services {
 		name := svc.Namespace + "/" + svc.Name
 		for _, text := range svc.Spec.ExternalIPs {
-			d.take(text, "Service "+name+" (externalIPs)")
+			d.take(text, externalIPsOf(name))
 		}
 		if !asksUs(svc, pools) {
 			for _, ingress := range svc.Status.LoadBalancer.Ingress {
@@ -47,14 +52,42 @@ func demandOf(services []*corev1.Service, nodes []v1alpha1.NodeNetworking, pools
 			}
 		}
 	}
+	slices.SortFunc(d.requests, func(a, b ipam.Request) int { return strings.Compare(a.Service, b.Service) })
+	slices.SortFunc(d.taken, func(a, b ipam.Taken) int { return cmp.Or(a.Addr.Compare(b.Addr), strings.Compare(a.By, b.By)) })
+	d.leaveToHolders()
 	return d
 }
+
+func externalIPsOf(service string) string { return "Service " + service + " (externalIPs)" }
 
 // take notes an address that somebody outside has. Text that is no address takes nothing.
 func (d *demand) take(text, by string) {
 	if a, err := netip.ParseAddr(text); err == nil {
-		d.taken = append(d.taken, ipam.Taken{Addr: a, By: by})
+		d.taken = append(d.taken, ipam.Taken{Addr: a.Unmap(), By: by})
 	}
+}
+
+// leaveToHolders leaves to our Services what they show already: whoever lists somebody's address among its externalIPs, or puts it on a
+// node, would drive the Service from it otherwise. A Service that lists its own address clashes with nobody.
+func (d *demand) leaveToHolders() {
+	holders := map[netip.Addr]string{}
+	for _, r := range d.requests {
+		for _, a := range r.Holds {
+			holders[a] = r.Service
+		}
+	}
+	var free []ipam.Taken
+	for _, t := range d.taken {
+		holder, held := holders[t.Addr]
+		switch {
+		case !held:
+			free = append(free, t)
+		case t.By != externalIPsOf(holder):
+			d.clashes = append(d.clashes, ipam.Refusal{Service: holder, Reason: ipam.AddressTaken, Message: fmt.Sprintf(
+				"%s, which this Service has, is claimed by %s too: this Service keeps it, and one of the two has to change", t.Addr, t.By)})
+		}
+	}
+	d.taken = free
 }
 
 // asksUs says whether the Service is ours to serve: a load balancer without a class whose status is empty, ours, or in our pools.

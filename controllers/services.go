@@ -20,15 +20,17 @@ type serviceView struct {
 	cache client.Reader
 	// live reads from the API server itself.
 	live client.Reader
-	// newer are Services that may be newer than the cache's.
-	newer map[types.UID]*corev1.Service
+	// newer are Services that may be newer than the cache's. They go by name: a Service that was made anew replaces the one before.
+	newer map[types.NamespacedName]*corev1.Service
 	// horizon is the resourceVersion of the live list: the leader before us may have written what the cache does not show yet. Empty
 	// until the list was taken.
 	horizon string
+	// caughtUp means that the cache is past the live list; it does not go back.
+	caughtUp bool
 }
 
 // note keeps what a write of ours answered.
-func (v *serviceView) note(svc *corev1.Service) { v.newer[svc.UID] = svc }
+func (v *serviceView) note(svc *corev1.Service) { v.newer[client.ObjectKeyFromObject(svc)] = svc }
 
 // list returns every Service in its newest known form.
 func (v *serviceView) list(ctx context.Context) ([]*corev1.Service, error) {
@@ -41,32 +43,37 @@ func (v *serviceView) list(ctx context.Context) ([]*corev1.Service, error) {
 	if err := v.cache.List(ctx, &cached); err != nil {
 		return nil, fmt.Errorf("listing Services: %w", err)
 	}
-	services := make([]*corev1.Service, 0, len(cached.Items))
-	shown := make(map[types.UID]bool, len(cached.Items))
-	caughtUp := false
-	for i := range cached.Items {
-		svc := &cached.Items[i]
-		shown[svc.UID] = true
-		caughtUp = caughtUp || !older(svc.ResourceVersion, v.horizon)
-		if ours, ok := v.newer[svc.UID]; ok {
+	return v.over(cached.Items), nil
+}
+
+// over returns the cached Services with what is newer in their places. It forgets what the cache has caught up with.
+func (v *serviceView) over(cached []corev1.Service) []*corev1.Service {
+	services := make([]*corev1.Service, 0, len(cached))
+	shown := make(map[types.NamespacedName]bool, len(cached))
+	for i := range cached {
+		svc := &cached[i]
+		key := client.ObjectKeyFromObject(svc)
+		shown[key] = true
+		v.caughtUp = v.caughtUp || !older(svc.ResourceVersion, v.horizon)
+		if ours, ok := v.newer[key]; ok {
 			if older(svc.ResourceVersion, ours.ResourceVersion) {
 				svc = ours
 			} else {
-				delete(v.newer, svc.UID)
+				delete(v.newer, key)
 			}
 		}
 		services = append(services, svc)
 	}
-	for uid, svc := range v.newer {
+	for key, svc := range v.newer {
 		switch {
-		case shown[uid]:
-		case caughtUp: // the cache is past the live list and does not show it: it is gone
-			delete(v.newer, uid)
+		case shown[key]:
+		case v.caughtUp: // whatever we know of came from the live list or the cache, and the cache does not show it any more: it is gone
+			delete(v.newer, key)
 		default:
 			services = append(services, svc)
 		}
 	}
-	return services, nil
+	return services
 }
 
 // takeLead reads the Services as they are now.
@@ -76,7 +83,7 @@ func (v *serviceView) takeLead(ctx context.Context) error {
 		return fmt.Errorf("listing Services on taking the lead: %w", err)
 	}
 	for i := range list.Items {
-		v.newer[list.Items[i].UID] = &list.Items[i]
+		v.note(&list.Items[i])
 	}
 	v.horizon = list.ResourceVersion
 	return nil

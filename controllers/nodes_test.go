@@ -1,0 +1,137 @@
+package controllers
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
+)
+
+// pod is a pod with one container, on node w1.
+func pod(change ...func(*corev1.Pod)) corev1.Pod {
+	p := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p-x", UID: "uid-of-p-x", CreationTimestamp: created},
+		Spec:       corev1.PodSpec{NodeName: "w1"},
+		Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{}}},
+	}
+	for _, c := range change {
+		c(&p)
+	}
+	return p
+}
+
+func podCondition(kind corev1.PodConditionType, status corev1.ConditionStatus, reason, message string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: kind, Status: status, Reason: reason, Message: message})
+	}
+}
+
+var podReady = podCondition(corev1.PodReady, corev1.ConditionTrue, "", "")
+
+func running(p *corev1.Pod) {
+	p.Status.ContainerStatuses[0].State.Running = &corev1.ContainerStateRunning{StartedAt: created}
+}
+
+func waiting(reason, message string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: reason, Message: message}
+	}
+}
+
+// ended is how the process before ended.
+func ended(code int32, reason, message string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message}
+	}
+}
+
+func TestPodOf(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pod     corev1.Pod
+		ready   bool
+		failure string
+	}{
+		"a pod that runs":                 {pod: pod(running, podReady), ready: true},
+		"a pod that is not ready":         {pod: pod(running, podCondition(corev1.PodReady, corev1.ConditionFalse, "", ""))},
+		"a pod of which nothing is known": {pod: pod(func(p *corev1.Pod) { p.Status = corev1.PodStatus{} })},
+		"a first start is no failure":     {pod: pod(waiting("ContainerCreating", ""))},
+		"nor is the wait for a pod's sandbox": {
+			pod: pod(waiting("PodInitializing", ""), ended(1, "Error", ""))},
+		"a pod that came up again after a crash": {pod: pod(running, podReady, ended(1, "Error", "gone wrong")), ready: true},
+		"a crash, with the end of what the process said, not with how long the next has to wait": {
+			pod:     pod(waiting("CrashLoopBackOff", "back-off 40s restarting failed container"), ended(1, "Error", "no such mode\n")),
+			failure: "CrashLoopBackOff, exit code 1: no such mode"},
+		"a crash without a word, with what the kubelet says of it": {
+			pod: pod(waiting("CrashLoopBackOff", "back-off 40s"), ended(137, "OOMKilled", "")), failure: "CrashLoopBackOff, exit code 137: OOMKilled"},
+		"a crash of which nothing is known any more": {
+			pod: pod(waiting("CrashLoopBackOff", "back-off 40s restarting failed container")), failure: "CrashLoopBackOff: back-off 40s restarting failed container"},
+		"an image that cannot be pulled": {
+			pod: pod(waiting("ErrImagePull", "not found")), failure: "ErrImagePull: not found"},
+		"an image that cannot be pulled any more is not blamed on how the process before ended": {
+			pod: pod(waiting("ImagePullBackOff", ""), ended(0, "Completed", "")), failure: "ImagePullBackOff"},
+		"a pod that no node takes": {
+			pod:     pod(podCondition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable", "1 Insufficient cpu")),
+			failure: "Unschedulable: 1 Insufficient cpu"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := &kubeproxy.Pod{Name: "p-x", UID: "uid-of-p-x", Created: created.Time, Ready: tc.ready, Failure: tc.failure}
+			if diff := cmp.Diff(want, podOf(&tc.pod)); diff != "" {
+				t.Errorf("pod (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNodeReady(t *testing.T) {
+	for name, tc := range map[string]struct {
+		conditions []corev1.NodeCondition
+		want       bool
+	}{
+		"Ready":     {[]corev1.NodeCondition{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue}}, true},
+		"not Ready": {[]corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}, false},
+		"its kubelet is silent: the node controller says Unknown": {[]corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}, false},
+		"its kubelet has said nothing yet":                        {[]corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionTrue}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := nodeReady(&corev1.Node{Status: corev1.NodeStatus{Conditions: tc.conditions}}); got != tc.want {
+				t.Errorf("nodeReady is %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestWrittenAt(t *testing.T) {
+	at := func(minute int) *metav1.Time {
+		return &metav1.Time{Time: created.Add(time.Duration(minute) * time.Minute)}
+	}
+	fields := func(keys string) *metav1.FieldsV1 { return metav1.NewFieldsV1(`{"f:data":{` + keys + `}}`) }
+	const config, kubeconfig = `"f:config.conf":{}`, `"f:kubeconfig.conf":{}`
+	for name, tc := range map[string]struct {
+		fields []metav1.ManagedFieldsEntry
+		want   time.Time
+	}{
+		"kubeadm wrote it": {
+			fields: []metav1.ManagedFieldsEntry{{Manager: "kubeadm", Time: at(1), FieldsV1: fields(`".":{},` + config + "," + kubeconfig)}}, want: at(1).Time},
+		"the last of several managers counts, wherever it stands": {
+			fields: []metav1.ManagedFieldsEntry{{Manager: "lanyard-manager", Time: at(3), FieldsV1: fields(config)},
+				{Manager: "kubectl-edit", Time: at(2), FieldsV1: fields(config)}}, want: at(3).Time},
+		"whoever wrote another key, or an annotation, did not write it": {
+			fields: []metav1.ManagedFieldsEntry{{Manager: "kubeadm", Time: at(1), FieldsV1: fields(config)},
+				{Manager: "cert-rotator", Time: at(5), FieldsV1: fields(kubeconfig)},
+				{Manager: "labeller", Time: at(6), FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:note":{}}}}`)}}, want: at(1).Time},
+		"an entry without a time, or without fields, says nothing": {
+			fields: []metav1.ManagedFieldsEntry{{Manager: "a", FieldsV1: fields(config)}, {Manager: "b", Time: at(2)}}},
+		"nobody is known to have written it": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := writtenAt(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ManagedFields: tc.fields}})
+			if !got.Equal(tc.want) {
+				t.Errorf("written at %s, want %s", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,205 @@
+package controllers
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/ipam"
+)
+
+var compareAddr = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+
+// created is when every Service of these tests was made.
+var created = metav1.NewTime(time.Unix(1_700_000_000, 0))
+
+// asking is an IPv4 Service of type LoadBalancer in namespace default, as the API server completes it.
+func asking(name string, change ...func(*corev1.Service)) *corev1.Service {
+	svc := loadBalancer(name)
+	svc.UID, svc.CreationTimestamp = types.UID("uid-of-"+name), created
+	svc.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+	for _, c := range change {
+		c(svc)
+	}
+	return svc
+}
+
+// showing has the Service show addresses that somebody wrote.
+func showing(manager string, ips ...string) func(*corev1.Service) {
+	return func(svc *corev1.Service) {
+		for _, ip := range ips {
+			svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip, IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)})
+		}
+		svc.ManagedFields = append(svc.ManagedFields, metav1.ManagedFieldsEntry{
+			Manager: manager, Subresource: "status", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`)})
+	}
+}
+
+func remembering(text string) func(*corev1.Service) {
+	return func(svc *corev1.Service) { svc.Annotations = map[string]string{v1alpha1.AllocatedAnnotation: text} }
+}
+
+func ofType(t corev1.ServiceType) func(*corev1.Service) {
+	return func(svc *corev1.Service) { svc.Spec.Type = t }
+}
+
+func ofClass(class string) func(*corev1.Service) {
+	return func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &class }
+}
+
+func externalIPs(ips ...string) func(*corev1.Service) {
+	return func(svc *corev1.Service) { svc.Spec.ExternalIPs = ips }
+}
+
+func families(policy corev1.IPFamilyPolicy, families ...corev1.IPFamily) func(*corev1.Service) {
+	return func(svc *corev1.Service) { svc.Spec.IPFamilyPolicy, svc.Spec.IPFamilies = &policy, families }
+}
+
+func beingDeleted(svc *corev1.Service) { svc.DeletionTimestamp = &created }
+
+// request is what a Service of asking's asks for.
+func request(name string, change ...func(*ipam.Request)) ipam.Request {
+	r := ipam.Request{Service: "default/" + name, Created: created.Time, Families: []ipam.Family{ipam.IPv4}}
+	for _, c := range change {
+		c(&r)
+	}
+	return r
+}
+
+func holds(ips ...string) func(*ipam.Request) {
+	return func(r *ipam.Request) { r.Holds = addrs(ips...) }
+}
+
+func remembers(ips ...string) func(*ipam.Request) {
+	return func(r *ipam.Request) { r.Remembers = addrs(ips...) }
+}
+
+func addrs(texts ...string) []netip.Addr {
+	var all []netip.Addr
+	for _, text := range texts {
+		all = append(all, netip.MustParseAddr(text))
+	}
+	return all
+}
+
+func taken(ip, by string) ipam.Taken { return ipam.Taken{Addr: netip.MustParseAddr(ip), By: by} }
+
+// lanPool is the tutorial's pool.
+var lanPool = []ipam.Pool{{Name: "lan-pool", Ranges: []ipam.Range{
+	{First: netip.MustParseAddr("192.168.1.200"), Last: netip.MustParseAddr("192.168.1.210")}}}}
+
+// nodeWith is the report of a node with an interface.
+func nodeWith(name, iface string, addresses ...string) v1alpha1.NodeNetworking {
+	return v1alpha1.NodeNetworking{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1alpha1.NodeNetworkingStatus{
+		Interfaces: []v1alpha1.NodeInterface{{Name: iface, Addresses: addresses}}}}
+}
+
+func TestDemandOf(t *testing.T) {
+	type services = []*corev1.Service
+	for name, tc := range map[string]struct {
+		services services
+		nodes    []v1alpha1.NodeNetworking
+		want     demand // without services: they are those of the requests
+	}{
+		"a load balancer without an address asks for one": {
+			services: services{asking("new")},
+			want:     demand{requests: []ipam.Request{request("new")}},
+		},
+		"a Service of another type asks for nothing": {
+			services: services{asking("inner", ofType(corev1.ServiceTypeClusterIP)), asking("port", ofType(corev1.ServiceTypeNodePort))},
+		},
+		"a Service of a class is not ours, even with an address that we once wrote, and what it shows is taken": {
+			services: services{asking("classy", ofClass("example.com/other")),
+				asking("left", ofClass("example.com/other"), showing(v1alpha1.FieldManager, "192.168.1.201"))},
+			want: demand{taken: []ipam.Taken{taken("192.168.1.201", "Service default/left")}},
+		},
+		"what another controller wrote outside our pools is its property, whatever the annotation remembers": {
+			services: services{asking("theirs", showing("metallb", "10.9.9.9"), remembering("10.9.9.9=lan-pool"))},
+			want:     demand{taken: []ipam.Taken{taken("10.9.9.9", "Service default/theirs")}},
+		},
+		"what another controller wrote inside our pools is adopted as it is": {
+			services: services{asking("adopted", showing("metallb", "192.168.1.205"))},
+			want:     demand{requests: []ipam.Request{request("adopted", holds("192.168.1.205"))}},
+		},
+		"what we wrote stays ours when no pool holds it any more": {
+			services: services{asking("draining", showing(v1alpha1.FieldManager, "10.9.9.9"), remembering("10.9.9.9=old-pool"))},
+			want:     demand{requests: []ipam.Request{request("draining", holds("10.9.9.9"), remembers("10.9.9.9"))}},
+		},
+		"a host name that a cloud wrote is its property and takes no address": {
+			services: services{asking("cloudy", func(s *corev1.Service) {
+				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "lb.example.com"}}
+			})},
+		},
+		"a Service that lost its address remembers it; what is no address is not remembered": {
+			services: services{asking("back", remembering("192.168.1.203=lan-pool,nonsense,192.168.1.204"))},
+			want:     demand{requests: []ipam.Request{request("back", remembers("192.168.1.203", "192.168.1.204"))}},
+		},
+		"what any Service lists in externalIPs is taken, in whatever spelling; nonsense takes nothing": {
+			services: services{asking("pinned", ofType(corev1.ServiceTypeClusterIP), externalIPs("192.168.1.201", "::ffff:192.168.1.202", "x"))},
+			want: demand{taken: []ipam.Taken{taken("192.168.1.201", "Service default/pinned (externalIPs)"),
+				taken("192.168.1.202", "Service default/pinned (externalIPs)")}},
+		},
+		"what others share is taken by each, always named in the same order": {
+			services: services{asking("b", ofClass("x"), showing("metallb", "192.168.1.201")), asking("a", ofClass("x"), showing("metallb", "192.168.1.201"))},
+			want:     demand{taken: []ipam.Taken{taken("192.168.1.201", "Service default/a"), taken("192.168.1.201", "Service default/b")}},
+		},
+		"what a node has on an interface is taken": {
+			nodes: []v1alpha1.NodeNetworking{nodeWith("w1", "eth0", "192.168.1.200/24", "fd00::1/64")},
+			want:  demand{taken: []ipam.Taken{taken("192.168.1.200", "node w1, interface eth0"), taken("fd00::1", "node w1, interface eth0")}},
+		},
+		"nobody drives a Service of ours from its address by claiming it too: the clash is said, the address stays": {
+			services: services{asking("old", showing(v1alpha1.FieldManager, "192.168.1.200")),
+				asking("thief", ofType(corev1.ServiceTypeClusterIP), externalIPs("192.168.1.200"))},
+			nodes: []v1alpha1.NodeNetworking{nodeWith("w1", "eth0", "192.168.1.200/24")},
+			want: demand{requests: []ipam.Request{request("old", holds("192.168.1.200"))}, clashes: []ipam.Refusal{
+				{Service: "default/old", Reason: ipam.AddressTaken, Message: "192.168.1.200, which this Service has, is claimed by " +
+					"Service default/thief (externalIPs) too: this Service keeps it, and one of the two has to change"},
+				{Service: "default/old", Reason: ipam.AddressTaken, Message: "192.168.1.200, which this Service has, is claimed by " +
+					"node w1, interface eth0 too: this Service keeps it, and one of the two has to change"},
+			}},
+		},
+		"a Service that lists its own address in externalIPs keeps it, and there is nothing to say": {
+			services: services{asking("both", showing("metallb", "192.168.1.200"), externalIPs("192.168.1.200"))},
+			want:     demand{requests: []ipam.Request{request("both", holds("192.168.1.200"))}},
+		},
+		"a Service that is being deleted keeps what it has": {
+			services: services{asking("going", beingDeleted, showing(v1alpha1.FieldManager, "192.168.1.200"))},
+			want: demand{requests: []ipam.Request{request("going", holds("192.168.1.200"), func(r *ipam.Request) {
+				r.Standing = ipam.Leaving
+			})}},
+		},
+		"dual stack in the Service's order: both where it is required, else what there is": {
+			services: services{
+				asking("a", families(corev1.IPFamilyPolicyRequireDualStack, corev1.IPv6Protocol, corev1.IPv4Protocol)),
+				asking("b", families(corev1.IPFamilyPolicyPreferDualStack, corev1.IPv4Protocol, corev1.IPv6Protocol)),
+			},
+			want: demand{requests: []ipam.Request{
+				request("a", func(r *ipam.Request) { r.Families, r.Need = []ipam.Family{ipam.IPv6, ipam.IPv4}, ipam.NeedAll }),
+				request("b", func(r *ipam.Request) { r.Families = []ipam.Family{ipam.IPv4, ipam.IPv6} }),
+			}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.want.services = map[string]*corev1.Service{}
+			for _, r := range tc.want.requests {
+				at := slices.IndexFunc(tc.services, func(s *corev1.Service) bool { return s.Namespace+"/"+s.Name == r.Service })
+				tc.want.services[r.Service] = tc.services[at]
+			}
+			for range 2 { // as listed, and the other way round: a cache lists in any order
+				if diff := cmp.Diff(tc.want, demandOf(tc.services, tc.nodes, lanPool), cmp.AllowUnexported(demand{}), compareAddr); diff != "" {
+					t.Errorf("demand (-want +got):\n%s", diff)
+				}
+				slices.Reverse(tc.services)
+				slices.Reverse(tc.nodes)
+			}
+		})
+	}
+}
