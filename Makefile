@@ -4,6 +4,10 @@ VERSION ?= 0.1.0
 # The lab's name: labs of different names run side by side.
 LANYARD_LAB ?= lanyard
 
+# One set of flags for every build and test: what one has compiled, the other finds in the cache.
+export CGO_ENABLED = 0
+export GOFLAGS = -trimpath
+
 SHELL = /usr/bin/env bash -o pipefail
 .SHELLFLAGS = -ec
 BIN := $(CURDIR)/bin
@@ -65,7 +69,7 @@ test-e2e-full: test-e2e ## As test-e2e, and see that the lab leaves nothing on t
 
 .PHONY: build
 build: ## Build the manager and the speaker.
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/ ./cmd/manager ./cmd/speaker
+	go build -ldflags "-s -w" -o $(BIN)/ ./cmd/manager ./cmd/speaker
 
 .PHONY: run
 run: ## Run the manager here, against the cluster of your kubeconfig.

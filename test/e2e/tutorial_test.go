@@ -93,12 +93,12 @@ func tutorialSpecs() {
 	It("keeps the last good configuration when the object contradicts itself, and says so", func(ctx SpecContext) {
 		cnet, err := clusterNetworking(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		patch := func(addresses string) {
+		patch := func(ctx context.Context, addresses string) {
 			kubectl(ctx, "patch", "clusternetworking", "cluster", "--type=merge", "-p", `{"spec":{"ipPools":[{"name":"lan-pool","addresses":["`+addresses+`"]}]}}`)
 		}
-		patch("192.168.1.210-192.168.1.200")
+		patch(ctx, "192.168.1.210-192.168.1.200")
 		DeferCleanup(func(ctx SpecContext) {
-			patch("192.168.1.200-192.168.1.210")
+			patch(ctx, "192.168.1.200-192.168.1.210")
 			Eventually(condition("Ready")).WithContext(ctx).Should(HavePrefix("True Ready: "))
 		})
 		Eventually(condition("IPPoolsReady")).WithContext(ctx).Should(SatisfyAll(
