@@ -11,9 +11,8 @@ import (
 )
 
 var (
-	ourMAC   = net.HardwareAddr{0x02, 0, 0, 0, 0, 0xaa}
-	theirMAC = net.HardwareAddr{0x02, 0, 0, 0, 0, 0xbb}
-	ourAddr  = netip.MustParseAddr("192.168.1.200")
+	ourMAC  = net.HardwareAddr{0x02, 0, 0, 0, 0, 0xaa}
+	ourAddr = netip.MustParseAddr("192.168.1.200")
 )
 
 // ownsOnly makes an address the only one that is answered for.

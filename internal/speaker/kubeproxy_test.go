@@ -44,7 +44,9 @@ process_start_time_seconds 1.78291440123e+09
 					http.NotFound(w, r)
 					return
 				}
-				fmt.Fprint(w, answer)
+				if _, err := fmt.Fprint(w, answer); err != nil {
+					t.Error(err)
+				}
 			}))
 			defer server.Close()
 			got := askKubeProxy(t.Context(), server.Client(), server.URL)

@@ -129,5 +129,7 @@ func TestAReportThatFailsIsWrittenLater(t *testing.T) {
 	}
 	awaitReport(t, c, want)
 	cancel()
-	<-ended
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
 }

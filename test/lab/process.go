@@ -39,8 +39,9 @@ func startOf(stat string) (uint64, error) {
 	if end < 0 {
 		return 0, fmt.Errorf("%q is no stat line", stat)
 	}
-	fields := strings.Fields(stat[end+1:]) // the first field behind the name is the third
-	const state, startTime = 3 - 3, 22 - 3
+	// proc_pid_stat(5) counts from 1, and the name is its second: the state, its third, comes first here, and the start time, its 22nd, 19 later.
+	fields := strings.Fields(stat[end+1:])
+	const state, startTime = 0, 19
 	if len(fields) <= startTime {
 		return 0, fmt.Errorf("%q is too short for a stat line", stat)
 	}
