@@ -48,12 +48,12 @@ lint: $(BIN)/golangci-lint ## Run the linters.
 	$(BIN)/golangci-lint run ./...
 
 .PHONY: verify
-verify: manifests generate ## Check that what is generated is committed.
-	git diff --exit-code -- api config
+verify: manifests generate build-installer ## Check that what is generated is committed.
+	git diff --exit-code -- api config dist/install.yaml
 
 .PHONY: test
 test: ## Run all tests but those on the lab: pure, on virtual networks, and on a real API server.
-	KUBEBUILDER_ASSETS="$$(go run ./test/lab assets)" go test ./...
+	assets="$$(go run ./test/lab assets)" && KUBEBUILDER_ASSETS="$$assets" go test ./...
 
 .PHONY: test-e2e
 test-e2e: lab-up images build-installer ## Replay the tutorial on the lab, restart everything, cut a cable.
@@ -72,8 +72,8 @@ build: ## Build the manager and the speaker.
 	go build -ldflags "-s -w" -o $(BIN)/ ./cmd/manager ./cmd/speaker
 
 .PHONY: run
-run: ## Run the manager here, against the cluster of your kubeconfig.
-	go run ./cmd/manager --namespace=lanyard-system --leader-elect=false --metrics-bind-address=0 --speaker-image=$(IMG)
+run: install ## Run the manager here, against the cluster of your kubeconfig. It waits for the lead while one runs in the cluster.
+	go run ./cmd/manager --namespace=lanyard-system --metrics-bind-address=0 --speaker-image=$(IMG)
 
 .PHONY: images
 images: build $(BIN)/lab ## Pack the image into dist/lanyard.tar, without a container engine. The Dockerfile does the same with one.
@@ -88,25 +88,38 @@ build-installer: manifests $(BIN)/kustomize ## Write dist/install.yaml.
 ##@ Deployment
 
 .PHONY: install
-install: manifests $(BIN)/kustomize ## Install the CRDs into the cluster of your kubeconfig.
+install: manifests $(BIN)/kustomize ## Install CRDs, namespace and roles, but no manager, into the cluster of your kubeconfig.
 	$(BIN)/kustomize build config/crd | $(KUBECTL) apply --server-side -f -
+	$(BIN)/kustomize build config/namespace | $(KUBECTL) apply --server-side -f -
+	$(BIN)/kustomize build config/rbac | $(KUBECTL) apply --server-side -f -
 
 .PHONY: uninstall
-uninstall: $(BIN)/kustomize ## Remove the CRDs, and every object of theirs.
+uninstall: $(BIN)/kustomize withdraw ## Remove what install made, and every object of its kinds.
+	$(BIN)/kustomize build config/rbac | $(KUBECTL) delete --ignore-not-found -f -
 	$(BIN)/kustomize build config/crd | $(KUBECTL) delete --ignore-not-found -f -
+	$(BIN)/kustomize build config/namespace | $(KUBECTL) delete --ignore-not-found -f -
 
 .PHONY: deploy
 deploy: build-installer ## Install Lanyard into the cluster of your kubeconfig.
 	$(KUBECTL) apply --server-side -f dist/install.yaml
 
 .PHONY: undeploy
-undeploy: build-installer ## Remove Lanyard from the cluster of your kubeconfig.
+undeploy: build-installer withdraw ## Remove Lanyard from the cluster of your kubeconfig.
 	$(KUBECTL) delete --ignore-not-found -f dist/install.yaml
+
+# The manager takes addresses back before it goes: a Service should not show one that nobody answers for.
+.PHONY: withdraw
+withdraw:
+	if $(KUBECTL) get crd clusternetworkings.networking.lanyard.dev >/dev/null 2>&1; then \
+	  $(KUBECTL) delete clusternetworking --all; \
+	  $(KUBECTL) -n lanyard-system wait --for=delete daemonset/lanyard-speaker --timeout=90s || \
+	    echo "no manager runs that takes the addresses back: Services go on showing them until they are deleted"; \
+	fi
 
 ##@ Lab
 
 .PHONY: demo
-demo: lab-up images build-installer ## Do the whole tutorial on a lab cluster, with one object. The first run builds Kubernetes: 20 minutes.
+demo: lab-up images build-installer ## Do the whole tutorial on a lab cluster, with one object. The first run builds Kubernetes: about half an hour.
 	test/demo.sh $(BIN)/lab $(LANYARD_LAB)
 
 .PHONY: lab-up

@@ -88,6 +88,13 @@ var _ = BeforeEach(func(ctx SpecContext) {
 // startManager runs a manager until the returned function is called, which waits for its end.
 func startManager(elect bool, change ...func(*Options)) (stop func()) {
 	GinkgoHelper()
+	_, stop = startElected(elect, change...)
+	return stop
+}
+
+// startElected is startManager that also tells, by closing a channel, when the manager leads.
+func startElected(elect bool, change ...func(*Options)) (leads <-chan struct{}, stop func()) {
+	GinkgoHelper()
 	options := Options{Namespace: namespace, Deployment: "lanyard-manager", SpeakerImage: "lanyard:test", WithdrawAfter: time.Second}
 	for _, c := range change {
 		c(&options)
@@ -110,7 +117,7 @@ func startManager(elect bool, change ...func(*Options)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
-	return func() {
+	return mgr.Elected(), func() {
 		GinkgoHelper()
 		cancel()
 		Eventually(ended, 20*time.Second).Should(Receive(BeNil()), "the manager should end when it is told to")

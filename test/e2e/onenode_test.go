@@ -11,12 +11,13 @@ import (
 
 var _ = Describe("A cluster of one node", func() {
 	It("announces from that node, although kubeadm labels it to be left out, and says why", func(ctx SpecContext) {
+		name := *labName + "-one"
 		on := func(ctx context.Context, command ...string) (string, error) {
-			return output(ctx, *labProgram, append([]string{"--name", "one", "exec", "k8s-ops", "--"}, command...)...)
+			return output(ctx, *labProgram, append([]string{"--name", name, "exec", "k8s-ops", "--"}, command...)...)
 		}
-		run(ctx, *labProgram, "--name", "one", "up", "--nodes", "1")
-		DeferCleanup(func(ctx SpecContext) { run(ctx, *labProgram, "--name", "one", "down") }, NodeTimeout(2*time.Minute))
-		run(ctx, *labProgram, "--name", "one", "load", "dist/lanyard.tar")
+		run(ctx, *labProgram, "--name", name, "up", "--nodes", "1")
+		DeferCleanup(func(ctx SpecContext) { run(ctx, *labProgram, "--name", name, "down") }, NodeTimeout(2*time.Minute))
+		run(ctx, *labProgram, "--name", name, "load", "dist/lanyard.tar")
 		for _, command := range []string{
 			"kubectl apply --server-side -f dist/install.yaml",
 			"kubectl apply -f config/samples/tutorial.yaml",

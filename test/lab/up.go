@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
@@ -14,9 +15,23 @@ import (
 // defaultNodes is one control plane and two workers.
 const defaultNodes = 3
 
+// canRun says at once, not after half an hour of builds, that this machine or user cannot run a lab.
+func canRun(system, architecture string, user int) error {
+	if system != "linux" || architecture != "amd64" {
+		return fmt.Errorf("this is %s on %s: a lab needs Linux on amd64, for Debian's packages", system, architecture)
+	}
+	if user != 0 {
+		return fmt.Errorf("you are user %d: a lab needs root, for network namespaces and mounts of its own", user)
+	}
+	return nil
+}
+
 // up brings the lab to n nodes, all Ready, from whatever state it is in: nothing, half made, killed, or up already. n of 0 keeps the
 // number that it has.
 func (l lab) up(ctx context.Context, p progress, n int) error {
+	if err := canRun(runtime.GOOS, runtime.GOARCH, os.Geteuid()); err != nil {
+		return err
+	}
 	unlock, err := l.lock(ctx, p)
 	if err != nil {
 		return err
