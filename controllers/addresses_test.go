@@ -141,9 +141,10 @@ var _ = Describe("Addresses", func() {
 		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) {
 			s.IPPools[0].Addresses = []v1alpha1.AddressRange{"10.200.0.0/24"}
 		}))
-		stopA := startManager(true)
-		stopB := startManager(true)
-		DeferCleanup(func() { stopB() })
+		leads, stopLeader := startElected(true)
+		Eventually(leads).WithContext(ctx).Should(BeClosed())
+		takesOver, stop := startElected(true)
+		DeferCleanup(stop)
 
 		const count = 60
 		var creating sync.WaitGroup
@@ -153,8 +154,10 @@ var _ = Describe("Addresses", func() {
 				create(ctx, loadBalancer(fmt.Sprintf("lb-%02d", i)))
 			}
 		})
-		Eventually(addressOf("lb-05")).WithContext(ctx).ShouldNot(BeEmpty(), "one of the managers leads")
-		stopA() // in the middle of the work; if it led, the other takes over
+		Eventually(addressOf("lb-05")).WithContext(ctx).ShouldNot(BeEmpty(), "the leader is at work")
+		Expect(takesOver).NotTo(BeClosed(), "one leads at a time")
+		stopLeader() // in the middle of the work
+		Eventually(takesOver).WithContext(ctx).Should(BeClosed())
 		creating.Wait()
 		seen := map[string]string{}
 		for i := range count {
