@@ -4,9 +4,10 @@ VERSION ?= 0.1.0
 # The lab's name: labs of different names run side by side.
 LANYARD_LAB ?= lanyard
 
-# One set of flags for every build and test: what one has compiled, the other finds in the cache.
+# One set of flags for every build and test: what one has compiled, the other finds in the cache. The same sources make the same bytes,
+# wherever they are and whoever owns them.
 export CGO_ENABLED = 0
-export GOFLAGS = -trimpath
+export GOFLAGS = -trimpath -buildvcs=false
 
 SHELL = /usr/bin/env bash -o pipefail
 .SHELLFLAGS = -ec
