@@ -6,9 +6,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,8 +32,8 @@ import (
 
 // config is what the command line says.
 type config struct {
-	node, nodeIP, namespace, keyFile, healthAddress, logLevel string
-	membershipPort                                            int
+	node, nodeIP, namespace, keyFile, logLevel string
+	membershipPort, healthPort                 int
 }
 
 func main() {
@@ -48,7 +50,7 @@ func parseFlags() config {
 	flag.StringVar(&c.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the namespace with the configuration (POD_NAMESPACE)")
 	flag.IntVar(&c.membershipPort, "membership-port", 7956, "the TCP and UDP port of the speakers' gossip, the same on every node")
 	flag.StringVar(&c.keyFile, "membership-key-file", "/etc/lanyard/membership/key", "the file with the gossip's key")
-	flag.StringVar(&c.healthAddress, "health-address", ":7957", "where /healthz, /readyz and /metrics are served")
+	flag.IntVar(&c.healthPort, "health-port", 7957, "the TCP port, on the node's address, of /healthz, /readyz and /metrics")
 	flag.StringVar(&c.logLevel, "log-level", "Info", "Info or Debug")
 	flag.Parse()
 	return c
@@ -94,7 +96,7 @@ func run() error {
 	}
 	s := speaker.New(speaker.Config{Node: c.node, Namespace: c.namespace, MembershipPort: uint16(c.membershipPort)}, //nolint:gosec // checked by Join
 		informers, writer, group, metrics, log)
-	return serve(ctrl.SetupSignalHandler(), c.healthAddress, s, registry)
+	return serve(ctrl.SetupSignalHandler(), net.JoinHostPort(addr.String(), strconv.Itoa(c.healthPort)), s, registry)
 }
 
 // cacheOptions watch no more than is read, and drop what is large and not needed.
