@@ -42,9 +42,9 @@ func configurationInForce(ctx context.Context, c client.Reader, namespace string
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration in force: %w", err)
 	}
-	inForce, err := configuration.Decode(cm.Data[v1alpha1.ConfigurationKey])
+	inForce, err := configuration.FromConfigMap(&cm)
 	if err != nil {
-		return nil, fmt.Errorf("reading ConfigMap %s/%s (delete it, and it is made anew from the spec): %w", namespace, v1alpha1.ConfigurationConfigMap, err)
+		return nil, fmt.Errorf("%w (delete it, and it is made anew from the spec)", err)
 	}
 	return &inForce, nil
 }

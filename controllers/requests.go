@@ -83,7 +83,7 @@ func (d *demand) leaveToHolders() {
 		case !held:
 			free = append(free, t)
 		case t.By != externalIPsOf(holder):
-			d.clashes = append(d.clashes, ipam.Refusal{Service: holder, Reason: ipam.AddressTaken, Message: fmt.Sprintf(
+			d.clashes = append(d.clashes, ipam.Refusal{Service: holder, Reason: ipam.AddressContested, Message: fmt.Sprintf(
 				"%s, which this Service has, is claimed by %s too: this Service keeps it, and one of the two has to change", t.Addr, t.By)})
 		}
 	}
@@ -93,7 +93,7 @@ func (d *demand) leaveToHolders() {
 // asksUs says whether the Service is ours to serve: a load balancer without a class whose status is empty, ours, or in our pools.
 // What another controller wrote outside our pools is its property.
 func asksUs(svc *corev1.Service, pools []ipam.Pool) bool {
-	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || svc.Spec.LoadBalancerClass != nil {
+	if !allocation.Ours(svc) {
 		return false
 	}
 	held := allocation.Addresses(svc)

@@ -17,6 +17,11 @@ type Entry struct {
 	Pool string
 }
 
+// Ours says whether the Service is of the class that we serve: a load balancer without a class.
+func Ours(svc *corev1.Service) bool {
+	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil
+}
+
 // Addresses returns the addresses in the Service's status. A host name, as cloud load balancers have, is none.
 func Addresses(svc *corev1.Service) []netip.Addr {
 	var all []netip.Addr

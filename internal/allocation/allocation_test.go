@@ -13,6 +13,24 @@ import (
 
 var compareAddr = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 
+func TestOurs(t *testing.T) {
+	named := "example.com/other"
+	for name, tc := range map[string]struct {
+		spec corev1.ServiceSpec
+		want bool
+	}{
+		"a load balancer without a class": {spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}, want: true},
+		"a load balancer of a class":      {spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: &named}},
+		"a Service that is none any more": {spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Ours(&corev1.Service{Spec: tc.spec}); got != tc.want {
+				t.Errorf("Ours is %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestRemembered(t *testing.T) {
 	a, b := netip.MustParseAddr("192.168.1.200"), netip.MustParseAddr("fd00::1")
 	for name, tc := range map[string]struct {

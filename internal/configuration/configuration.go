@@ -3,6 +3,7 @@ package configuration
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -28,6 +29,15 @@ func FromObject(cnet *v1alpha1.ClusterNetworking) Configuration {
 		IPPools:          cnet.Spec.IPPools,
 		L2Advertisements: cnet.Spec.L2Advertisements,
 	}
+}
+
+// FromConfigMap returns the configuration that the manager stored.
+func FromConfigMap(cm *corev1.ConfigMap) (Configuration, error) {
+	c, err := Decode(cm.Data[v1alpha1.ConfigurationKey])
+	if err != nil {
+		return Configuration{}, fmt.Errorf("reading ConfigMap %s/%s: %w", cm.Namespace, cm.Name, err)
+	}
+	return c, nil
 }
 
 // Encode returns the configuration as the YAML document that Decode reads.

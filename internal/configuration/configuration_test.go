@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -72,6 +73,21 @@ func TestDecodeRefuses(t *testing.T) {
 				t.Errorf("half of it was read (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestFromConfigMap: what cannot be read is named with its place.
+func TestFromConfigMap(t *testing.T) {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "lanyard-system", Name: "lanyard-configuration"}}
+	cm.Data = map[string]string{"configuration.yaml": "generation: 3"}
+	got, err := FromConfigMap(cm)
+	if diff := cmp.Diff(Configuration{Generation: 3}, got); diff != "" || err != nil {
+		t.Errorf("error is %v, configuration (-want +got):\n%s", err, diff)
+	}
+	cm.Data = map[string]string{"configuration.yaml": "fromTheFuture: true"}
+	const place = "reading ConfigMap lanyard-system/lanyard-configuration: decoding the configuration: "
+	if _, err := FromConfigMap(cm); err == nil || !strings.HasPrefix(err.Error(), place) {
+		t.Errorf("error is %v, want one that begins with %s", err, place)
 	}
 }
 
