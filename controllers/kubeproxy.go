@@ -28,10 +28,12 @@ type KubeProxyReconciler struct {
 	ownNode  string
 	speakers string // the namespace of the speakers
 	now      func() time.Time
+	waits    kubeproxy.Waits
 }
 
 func newKubeProxyReconciler(mgr ctrl.Manager, b *board, o Options) *KubeProxyReconciler {
-	return &KubeProxyReconciler{client: mgr.GetClient(), board: b, ownNode: o.NodeName, speakers: o.Namespace, now: time.Now}
+	return &KubeProxyReconciler{client: mgr.GetClient(), board: b, ownNode: o.NodeName, speakers: o.Namespace, now: time.Now,
+		waits: kubeproxy.Waits{}}
 }
 
 // SetupWithManager registers the reconciler.
@@ -61,10 +63,6 @@ func (r *KubeProxyReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 		return ctrl.Result{}, err
 	}
 	decision := kubeproxy.Plan(observed.facts)
-	if observed.paused {
-		r.report(observed, decision, nil)
-		return ctrl.Result{}, nil
-	}
 	err = r.apply(ctx, observed, decision)
 	if apierrors.IsConflict(err) { // somebody else wrote it meanwhile: plan anew over what they wrote
 		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
@@ -78,7 +76,6 @@ type kubeProxyObservation struct {
 	facts     kubeproxy.Facts
 	configMap *corev1.ConfigMap
 	revision  revision
-	paused    bool
 }
 
 func (r *KubeProxyReconciler) gather(ctx context.Context) (kubeProxyObservation, error) {
@@ -91,7 +88,7 @@ func (r *KubeProxyReconciler) gather(ctx context.Context) (kubeProxyObservation,
 		o.revision = revisionOf(cnet)
 		o.facts.Spec = cnet.Spec.KubeProxy
 		o.facts.Announcing = len(cnet.Spec.L2Advertisements) > 0
-		o.paused = cnet.Spec.ManagementState == v1alpha1.Paused
+		o.facts.Paused = cnet.Spec.ManagementState == v1alpha1.Paused
 	}
 	key := types.NamespacedName{Namespace: kubeproxy.Namespace, Name: kubeproxy.Name}
 	cm, err := getOrNil(ctx, r.client, key, &corev1.ConfigMap{})
@@ -108,8 +105,11 @@ func (r *KubeProxyReconciler) gather(ctx context.Context) (kubeProxyObservation,
 		o.facts.Document = cm.Data[kubeproxy.ConfigKey]
 		o.facts.Written = writtenAt(cm)
 	}
-	o.facts.Nodes, err = r.nodes(ctx, ds)
-	return o, err
+	if o.facts.Nodes, err = r.nodes(ctx, ds); err != nil {
+		return o, err
+	}
+	r.waits.Mark(o.facts.Nodes, o.facts.Now)
+	return o, nil
 }
 
 // getOrNil reads an object; nil when it does not exist.

@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -57,6 +58,39 @@ var _ = Describe("kube-proxy's ConfigMap", func() {
 		}))
 		want := strings.NewReplacer(`mode: ""`, "mode: ipvs", "strictARP: false", "strictARP: true").Replace(kubeadmConfig)
 		Eventually(current).WithContext(ctx).Should(HaveField("Data", HaveKeyWithValue("config.conf", want)))
+	})
+
+	It("is not written while paused, and what would be done is said", func(ctx SpecContext) {
+		before := kubeProxy(ctx)
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) {
+			s.ManagementState, s.KubeProxy = v1alpha1.Paused, &v1alpha1.KubeProxySpec{Mode: v1alpha1.ProxyModeNFTables}
+		}))
+		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(Equal(`False Paused: 0 of 0 nodes run mode nftables; paused; would go on with: ` +
+			`writing mode: "" → nftables. Set spec.managementState to Managed to go on`))
+		Consistently(current).WithContext(ctx).Should(HaveField("ResourceVersion", before.ResourceVersion))
+	})
+
+	It("is not written without the section, but strictARP is missed where a node runs ipvs", func(ctx SpecContext) {
+		before := kubeProxy(ctx)
+		started := metav1.Now().Rfc3339Copy()
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-proxy-w1", Labels: map[string]string{"k8s-app": "kube-proxy"}},
+			Spec:       corev1.PodSpec{NodeName: "w1", Containers: []corev1.Container{{Name: "kube-proxy", Image: "kube-proxy"}}},
+		}
+		report := &v1alpha1.NodeNetworking{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
+		create(ctx, node, pod, report)
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "kube-proxy",
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}}}
+		Expect(k8s.Status().Update(ctx, pod)).To(Succeed())
+		report.Status.KubeProxy = v1alpha1.NodeKubeProxy{Mode: "ipvs", StartTime: &started}
+		Expect(k8s.Status().Update(ctx, report)).To(Succeed())
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial())
+		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(HavePrefix("False StrictARPMissing: ConfigMap kube-system/kube-proxy: " +
+			"config.conf has ipvs.strictARP: false, and kube-proxy runs in mode ipvs on w1"))
+		Consistently(current).WithContext(ctx).Should(HaveField("ResourceVersion", before.ResourceVersion))
 	})
 
 	It("is left alone, and named, when it cannot be read", func(ctx SpecContext) {

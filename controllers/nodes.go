@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,43 +22,69 @@ func (r *KubeProxyReconciler) nodes(ctx context.Context, proxy *appsv1.DaemonSet
 		return nil, nil
 	}
 	var (
-		nodes   corev1.NodeList
-		pods    corev1.PodList
-		reports v1alpha1.NodeNetworkingList
+		s     sightings
+		nodes corev1.NodeList
 	)
 	if err := r.client.List(ctx, &nodes, client.MatchingLabels(proxy.Spec.Template.Spec.NodeSelector)); err != nil {
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
-	if err := r.client.List(ctx, &pods, client.InNamespace(kubeproxy.Namespace), client.MatchingLabels{kubeproxy.PodLabel: kubeproxy.Name}); err != nil {
+	if err := r.client.List(ctx, &s.proxies, client.InNamespace(kubeproxy.Namespace), client.MatchingLabels{kubeproxy.PodLabel: kubeproxy.Name}); err != nil {
 		return nil, fmt.Errorf("listing kube-proxy's pods: %w", err)
 	}
-	if err := r.client.List(ctx, &reports); err != nil {
+	if err := r.client.List(ctx, &s.speakers, client.InNamespace(r.speakers), client.MatchingLabels(speakerLabels())); err != nil {
+		return nil, fmt.Errorf("listing the speakers' pods: %w", err)
+	}
+	if err := r.client.List(ctx, &s.reports); err != nil {
 		return nil, fmt.Errorf("listing NodeNetworkings: %w", err)
 	}
-	speakers, err := getOrNil(ctx, r.client, client.ObjectKey{Namespace: r.speakers, Name: v1alpha1.SpeakerDaemonSet}, &appsv1.DaemonSet{})
+	var err error
+	s.daemonSet, err = getOrNil(ctx, r.client, client.ObjectKey{Namespace: r.speakers, Name: v1alpha1.SpeakerDaemonSet}, &appsv1.DaemonSet{})
 	if err != nil {
 		return nil, err
 	}
-	var all []kubeproxy.Node
+	all := make([]kubeproxy.Node, 0, len(nodes.Items))
 	for i := range nodes.Items {
-		n := &nodes.Items[i]
-		node := kubeproxy.Node{Name: n.Name, Ready: nodeReady(n), Witness: kubeproxy.NoSpeaker}
-		if speakers != nil && labels.SelectorFromSet(speakers.Spec.Template.Spec.NodeSelector).Matches(labels.Set(n.Labels)) {
-			node.Witness = kubeproxy.Silent
-		}
-		for j := range reports.Items {
-			if report := &reports.Items[j]; report.Name == n.Name && node.Witness == kubeproxy.Silent {
-				node.Witness, node.Mode = kubeproxy.Reporting, report.Status.KubeProxy.Mode
-			}
-		}
-		for j := range pods.Items {
-			if p := &pods.Items[j]; p.Spec.NodeName == n.Name && p.DeletionTimestamp == nil {
-				node.Pod = podOf(p)
-			}
-		}
-		all = append(all, node)
+		all = append(all, s.of(&nodes.Items[i]))
 	}
 	return all, nil
+}
+
+// sightings are what there is to tell how kube-proxy runs on the nodes.
+type sightings struct {
+	proxies, speakers corev1.PodList
+	reports           v1alpha1.NodeNetworkingList
+	// daemonSet is the speakers'; nil when there is none.
+	daemonSet *appsv1.DaemonSet
+}
+
+// of returns a node with its kube-proxy.
+func (s sightings) of(n *corev1.Node) kubeproxy.Node {
+	node := kubeproxy.Node{Name: n.Name, Ready: nodeReady(n)}
+	for i := range s.proxies.Items {
+		if p := &s.proxies.Items[i]; p.Spec.NodeName == n.Name && p.DeletionTimestamp == nil {
+			node.Pod = podOf(p)
+		}
+	}
+	if s.speakerOn(n) {
+		node.Witness = kubeproxy.Silent
+	}
+	for i := range s.reports.Items {
+		if report := &s.reports.Items[i]; report.Name == n.Name {
+			node = node.Hear(report.Status.KubeProxy)
+		}
+	}
+	return node
+}
+
+// speakerOn says whether a speaker is to be heard from the node. Where its pod is tells: taints, affinities and quotas keep speakers off
+// nodes that the selector takes. Only until the DaemonSet's pods are made is the selector all that there is to go by.
+func (s sightings) speakerOn(n *corev1.Node) bool {
+	if slices.ContainsFunc(s.speakers.Items, func(p corev1.Pod) bool { return p.Spec.NodeName == n.Name }) {
+		return true
+	}
+	ds := s.daemonSet
+	return ds != nil && ds.Status.ObservedGeneration < ds.Generation &&
+		labels.SelectorFromSet(ds.Spec.Template.Spec.NodeSelector).Matches(labels.Set(n.Labels))
 }
 
 // podOf returns what matters of a pod of kube-proxy's, or of a speaker's: both have one container.
@@ -70,6 +97,9 @@ func podOf(p *corev1.Pod) *kubeproxy.Pod {
 		}
 	}
 	for _, c := range p.Status.ContainerStatuses {
+		if c.State.Running != nil {
+			pod.Started = c.State.Running.StartedAt.Time
+		}
 		waiting, last := c.State.Waiting, c.LastTerminationState.Terminated
 		switch {
 		// A first start that is slow is no failure; one that failed and is put off is.

@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
 )
 
@@ -53,15 +55,17 @@ func TestPodOf(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pod     corev1.Pod
 		ready   bool
+		started time.Time
 		failure string
 	}{
-		"a pod that runs":                 {pod: pod(running, podReady), ready: true},
-		"a pod that is not ready":         {pod: pod(running, podCondition(corev1.PodReady, corev1.ConditionFalse, "", ""))},
+		"a pod that runs":                 {pod: pod(running, podReady), ready: true, started: created.Time},
+		"a pod that is not ready":         {pod: pod(running, podCondition(corev1.PodReady, corev1.ConditionFalse, "", "")), started: created.Time},
 		"a pod of which nothing is known": {pod: pod(func(p *corev1.Pod) { p.Status = corev1.PodStatus{} })},
 		"a first start is no failure":     {pod: pod(waiting("ContainerCreating", ""))},
 		"nor is the wait for a pod's sandbox": {
 			pod: pod(waiting("PodInitializing", ""), ended(1, "Error", ""))},
-		"a pod that came up again after a crash": {pod: pod(running, podReady, ended(1, "Error", "gone wrong")), ready: true},
+		"a pod that came up again after a crash": {
+			pod: pod(running, podReady, ended(1, "Error", "gone wrong")), ready: true, started: created.Time},
 		"a crash, with the end of what the process said, not with how long the next has to wait": {
 			pod:     pod(waiting("CrashLoopBackOff", "back-off 40s restarting failed container"), ended(1, "Error", "no such mode\n")),
 			failure: "CrashLoopBackOff, exit code 1: no such mode"},
@@ -78,9 +82,54 @@ func TestPodOf(t *testing.T) {
 			failure: "Unschedulable: 1 Insufficient cpu"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := &kubeproxy.Pod{Name: "p-x", UID: "uid-of-p-x", Created: created.Time, Ready: tc.ready, Failure: tc.failure}
+			want := &kubeproxy.Pod{Name: "p-x", UID: "uid-of-p-x", Created: created.Time, Started: tc.started, Ready: tc.ready, Failure: tc.failure}
 			if diff := cmp.Diff(want, podOf(&tc.pod)); diff != "" {
 				t.Errorf("pod (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSightings says what is believed of kube-proxy on the node w1, whose speaker asked when its process had just started.
+func TestSightings(t *testing.T) {
+	started := metav1.NewTime(created.Add(-time.Second)) // the runtime makes the process, then calls the container started
+	earlier := metav1.NewTime(created.Add(-time.Minute))
+	speaker, elsewhere := pod(), pod(func(p *corev1.Pod) { p.Spec.NodeName = "w2" })
+	daemonSet := func(observed int64) *appsv1.DaemonSet {
+		return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Status: appsv1.DaemonSetStatus{ObservedGeneration: observed}}
+	}
+	reports := func(of v1alpha1.NodeKubeProxy) v1alpha1.NodeNetworkingList {
+		return v1alpha1.NodeNetworkingList{Items: []v1alpha1.NodeNetworking{{ObjectMeta: metav1.ObjectMeta{Name: "w1"}, Status: v1alpha1.NodeNetworkingStatus{KubeProxy: of}}}}
+	}
+	nftables := v1alpha1.NodeKubeProxy{Mode: "nftables", StartTime: &started}
+	old := v1alpha1.NodeKubeProxy{Mode: "iptables", StartTime: &earlier}
+	for name, tc := range map[string]struct {
+		speakers  []corev1.Pod
+		daemonSet *appsv1.DaemonSet
+		reports   v1alpha1.NodeNetworkingList
+		want      kubeproxy.Node
+	}{
+		"no speaker at all": {},
+		"the speaker reports": {
+			speakers: []corev1.Pod{elsewhere, speaker}, daemonSet: daemonSet(1), reports: reports(nftables),
+			want: kubeproxy.Node{Witness: kubeproxy.Reporting, Mode: "nftables", Dated: true}},
+		"the speaker has not reported": {
+			speakers: []corev1.Pod{speaker}, daemonSet: daemonSet(1), want: kubeproxy.Node{Witness: kubeproxy.Silent}},
+		"the speaker has reported of a process before this one only": {
+			speakers: []corev1.Pod{speaker}, daemonSet: daemonSet(1), reports: reports(old), want: kubeproxy.Node{Witness: kubeproxy.Silent}},
+		"a taint keeps the speaker off: none is expected, whatever the selector says": {
+			speakers: []corev1.Pod{elsewhere}, daemonSet: daemonSet(1)},
+		"a taint keeps it off since a while, and its last report is old": {
+			speakers: []corev1.Pod{elsewhere}, daemonSet: daemonSet(1), reports: reports(old)},
+		"while the speaker's pods are not made yet, the selector counts": {
+			daemonSet: daemonSet(0), want: kubeproxy.Node{Witness: kubeproxy.Silent}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sightings{proxies: corev1.PodList{Items: []corev1.Pod{elsewhere, pod(running, podReady)}}, speakers: corev1.PodList{Items: tc.speakers},
+				reports: tc.reports, daemonSet: tc.daemonSet}
+			tc.want.Name, tc.want.Pod = "w1", &kubeproxy.Pod{Name: "p-x", UID: "uid-of-p-x", Created: created.Time, Started: created.Time, Ready: true}
+			if diff := cmp.Diff(tc.want, s.of(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}})); diff != "" {
+				t.Errorf("node (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -26,6 +26,8 @@ const (
 	ReasonNotManaged = "NotManaged"
 	// ReasonUnmanagedLayout says that kube-proxy is not laid out as kubeadm does it, so that Lanyard does not touch it.
 	ReasonUnmanagedLayout = "UnmanagedLayout"
+	// ReasonStrictARPMissing says that kube-proxy runs ipvs without strictARP, so that every node answers for every address.
+	ReasonStrictARPMissing = "StrictARPMissing"
 	// ReasonInvalidConfiguration says that the spec contradicts itself; the last good configuration stays in force.
 	ReasonInvalidConfiguration = "InvalidConfiguration"
 	// ReasonApplyFailed says that a write to the cluster failed; it is tried again.

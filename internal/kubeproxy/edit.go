@@ -88,13 +88,16 @@ type scalar struct {
 
 func (s scalar) name() string { return strings.Join(s.path, ".") }
 
+// strictARP is the field that keeps ipvs nodes from answering ARP for every Service's address.
+var strictARP = []string{"ipvs", "strictARP"}
+
 func (f Fields) scalars() []scalar {
 	var all []scalar
 	if f.Mode != "" {
 		all = append(all, scalar{[]string{"mode"}, string(f.Mode)})
 	}
 	if f.StrictARP {
-		all = append(all, scalar{[]string{"ipvs", "strictARP"}, true})
+		all = append(all, scalar{strictARP, true})
 	}
 	return all
 }

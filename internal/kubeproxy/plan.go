@@ -15,31 +15,24 @@ type Pod struct {
 	Name, UID string
 	// Created is when the API server took the pod on.
 	Created time.Time
+	// Started is when its container was started, by the node's clock; zero while it does not run.
+	Started time.Time
 	Ready   bool
 	// Failure says why its container does not stay up, with the end of what it said; empty when it does.
 	Failure string
 }
-
-// Witness says what there is on a node to tell how kube-proxy really runs.
-type Witness int
-
-// The witnesses.
-const (
-	// NoSpeaker: no speaker is meant to run there; only the pod tells.
-	NoSpeaker Witness = iota
-	// Silent: a speaker should run there and has not reported yet.
-	Silent
-	// Reporting: the speaker reports what kube-proxy says of itself.
-	Reporting
-)
 
 // Node is a node and its kube-proxy.
 type Node struct {
 	Name    string
 	Ready   bool
 	Witness Witness
-	// Mode is what kube-proxy says of itself; empty when it does not answer.
-	Mode string
+	// Mode is what kube-proxy says of itself; empty when it does not answer, and Says then tells why.
+	Mode, Says string
+	// Dated means that Mode is known to be of the pod's own process, not of one before it.
+	Dated bool
+	// Since is since when the node lacks a pod, or its speaker's report; zero when it does not, or when that is not known.
+	Since time.Time
 	// Pod is nil while there is none, or while it is being deleted.
 	Pod *Pod
 }
@@ -59,7 +52,9 @@ type Facts struct {
 	Nodes   []Node
 	// OwnNode is the manager's node, whose kube-proxy is restarted last.
 	OwnNode string
-	Now     time.Time
+	// Paused means that nothing is to be done, only said.
+	Paused bool
+	Now    time.Time
 }
 
 // Action is what to do next.
@@ -105,7 +100,8 @@ const (
 
 // The times of a roll.
 const (
-	// verifyWithin is how long a restarted kube-proxy may take until its node reports the mode that was asked for.
+	// verifyWithin is how long a restarted kube-proxy may take until its node reports the mode that was asked for, and how long a node may
+	// lack a pod or a report.
 	verifyWithin = 2 * time.Minute
 	// staleAfter is how long a restarted kube-proxy may report the old mode before it is restarted again: kubelet may start a pod on the
 	// ConfigMap's old content, until its watch or its next sync brings the new one.
@@ -125,8 +121,7 @@ const (
 //	                 └──▶ it does not: stop, say which node and why
 func Plan(f Facts) Decision {
 	if f.Spec == nil {
-		return Decision{Reason: v1alpha1.ReasonNotManaged, Message: "spec.kubeProxy is absent: kube-proxy is not touched",
-			Total: len(f.Nodes), Updated: len(f.Nodes)}
+		return f.untouched()
 	}
 	if !f.Layout.Managed {
 		return Decision{Progress: Stuck, Reason: v1alpha1.ReasonUnmanagedLayout, Message: f.Layout.Message, Total: len(f.Nodes)}
@@ -146,6 +141,12 @@ func Plan(f Facts) Decision {
 	}
 	r := roll{Facts: f, mode: mode, everyProcess: want.StrictARP}
 	if len(changes) > 0 {
+		// A roll that cannot go on is not begun: any pod that is made meanwhile would run what nobody has tried. It is begun after a while
+		// even so, because the new configuration may be what brings that node back.
+		nodes := r.ordered()
+		if i := slices.IndexFunc(nodes, r.awaited); i >= 0 {
+			return r.decision(r.wait(nodes[i], "before writing "+describe(changes)+", "))
+		}
 		return r.decision(Decision{Action: Write, Edited: edited, Changes: changes, Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
 			Message: "writing " + describe(changes)})
 	}
@@ -186,7 +187,7 @@ func (r roll) next() Decision {
 		case !n.Ready && n.Pod != nil && r.fresh(*n.Pod):
 			dark = append(dark, n)
 		case !n.Ready: // its turn comes when it returns
-		case n.Pod == nil, r.fresh(*n.Pod), n.Witness == Silent:
+		case n.Pod == nil, r.fresh(*n.Pod), r.awaited(n):
 			waiting = append(waiting, n)
 		default:
 			pending = append(pending, n)
@@ -205,26 +206,42 @@ func (r roll) next() Decision {
 		return r.decision(Decision{Action: Restart, Restart: waiting[0].Pod, After: lookAgain, Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
 			Message: fmt.Sprintf("restarting kube-proxy on %s again: it started on the old configuration", waiting[0].Name)})
 	case len(waiting) > 0:
-		return r.decision(Decision{Action: Wait, After: lookAgain, Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
-			Message: "waiting for " + waiting[0].Name + ": " + r.doing(waiting[0])})
+		return r.decision(r.wait(waiting[0], ""))
 	case len(pending) > 0:
 		return r.decision(Decision{Action: Restart, Restart: pending[0].Pod, After: lookAgain, Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
 			Message: "restarting kube-proxy on " + pending[0].Name})
 	case len(r.notReady()) > 0:
 		return r.decision(Decision{Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
-			Message: "not Ready, and updated when they return: " + strings.Join(r.notReady(), ", ")})
+			Message: "not Ready, and updated when they return: " + some(r.notReady())})
 	}
 	return r.decision(Decision{Progress: Done, Reason: v1alpha1.ReasonReady, Message: "kube-proxy runs as asked"})
 }
 
-// ordered returns the nodes by name, the manager's own last.
+// ordered returns the nodes by name: those without a report after the others, for the roll may end there, and the manager's own last.
 func (r roll) ordered() []Node {
-	return slices.SortedFunc(slices.Values(r.Nodes), func(a, b Node) int {
-		if own := r.OwnNode; a.Name != b.Name && (a.Name == own || b.Name == own) {
-			return map[bool]int{true: 1, false: -1}[a.Name == own]
+	rank := func(n Node) int {
+		switch {
+		case n.Name == r.OwnNode:
+			return 2
+		case n.Witness == Silent:
+			return 1
 		}
-		return strings.Compare(a.Name, b.Name)
+		return 0
+	}
+	return slices.SortedFunc(slices.Values(r.Nodes), func(a, b Node) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.Name, b.Name))
 	})
+}
+
+// overdue says whether the node has lacked a pod or a report for too long.
+func (r roll) overdue(n Node) bool { return !n.Since.IsZero() && r.Now.Sub(n.Since) >= verifyWithin }
+
+// awaited says whether the node lacks something that it may still get.
+func (r roll) awaited(n Node) bool { return n.lacks() != "" && !r.overdue(n) }
+
+func (r roll) wait(n Node, before string) Decision {
+	return Decision{Action: Wait, After: lookAgain, Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
+		Message: before + "waiting for " + n.Name + ": " + r.doing(n)}
 }
 
 // fresh says whether the pod was made after the configuration was written.
@@ -254,12 +271,14 @@ func (r roll) updated(n Node) bool {
 // stale says whether the node's kube-proxy is up on the configuration of before, which another restart helps against.
 func (r roll) stale(n Node) bool {
 	return n.Ready && n.Pod != nil && n.Pod.Failure == "" && r.fresh(*n.Pod) && n.Pod.Created.Sub(r.Written) < staleFor &&
-		r.Now.Sub(n.Pod.Created) >= staleAfter && n.Witness == Reporting && n.Mode != "" && n.Mode != r.mode
+		r.Now.Sub(n.Pod.Created) >= staleAfter && n.Witness == Reporting && n.Dated && n.Mode != "" && n.Mode != r.mode
 }
 
 // failure says why a node has been waited for long enough; empty while it has not.
 func (r roll) failure(n Node) string {
 	switch {
+	case n.Pod == nil && r.overdue(n):
+		return r.doing(n)
 	case n.Pod == nil || !r.fresh(*n.Pod) || r.stale(n):
 		return ""
 	case n.Pod.Failure != "":
@@ -270,12 +289,23 @@ func (r roll) failure(n Node) string {
 	return ""
 }
 
+// stalled says what a person should do about a node that was waited for long enough.
 func (r roll) stalled(n Node, why string) Decision {
-	message := fmt.Sprintf("kube-proxy on %s does not come up in mode %s: %s. No further node is touched. "+
-		"Set spec.kubeProxy.mode to a mode that this node can run; `kubectl -n %s logs %s` tells more", n.Name, r.mode, why, Namespace, n.Pod.Name)
-	if r.Written.IsZero() && n.Pod.Failure == "" {
+	message := fmt.Sprintf("kube-proxy on %s does not come up in mode %s: %s. No further node is touched. ", n.Name, r.mode, why)
+	switch at := elsewhere(r.Document); {
+	case n.Pod == nil:
+		message += fmt.Sprintf("`kubectl -n %s describe daemonset %s` tells why no pod is made", Namespace, Name)
+	case n.Pod.Failure == "" && n.Ready && n.Witness == Silent:
+		message += fmt.Sprintf("See whether the speaker there runs and reaches the API server: `kubectl get pods -A -o wide -l "+
+			"app.kubernetes.io/component=speaker`. If it does, `kubectl -n %s delete pod %s` makes it ask again", Namespace, n.Pod.Name)
+	case n.Pod.Failure == "" && n.Ready && n.Witness == Reporting && n.Mode == "" && at != "":
+		message += fmt.Sprintf("config.conf has %s, and speakers ask at %s: set metricsBindAddress to %s in ConfigMap %s/%s",
+			at, MetricsAddress, MetricsAddress, Namespace, Name)
+	case n.Pod.Failure == "" && r.Written.IsZero():
 		message = fmt.Sprintf("kube-proxy on %s does not run in mode %s: %s. It is not restarted, because it is not known when config.conf was "+
 			"last written; `kubectl -n %s delete pod %s` restarts it", n.Name, r.mode, why, Namespace, n.Pod.Name)
+	default:
+		message += fmt.Sprintf("Set spec.kubeProxy.mode to a mode that this node can run; `kubectl -n %s logs %s` tells more", Namespace, n.Pod.Name)
 	}
 	return Decision{Action: Wait, After: 10 * lookAgain, Progress: Stuck, Reason: v1alpha1.ReasonRolloutStalled, Message: message}
 }
@@ -288,9 +318,9 @@ func (r roll) doing(n Node) string {
 	case !n.Ready:
 		return "the node is not Ready"
 	case n.Witness == Silent:
-		return "its speaker has not reported kube-proxy's mode yet"
+		return "its speaker has not reported the mode of the kube-proxy that runs now"
 	case n.Witness == Reporting && n.Mode == "":
-		return "its kube-proxy does not answer yet"
+		return "its speaker says: " + cmp.Or(n.Says, "kube-proxy does not answer")
 	case n.Witness == Reporting && n.Mode != r.mode:
 		return fmt.Sprintf("its kube-proxy reports mode %s", n.Mode)
 	default:
@@ -308,8 +338,22 @@ func (r roll) notReady() []string {
 	return names
 }
 
-// decision adds the count of nodes to a decision, and to its message.
+// listed is how many nodes a message names before it counts the rest.
+const listed = 3
+
+func some(names []string) string {
+	if len(names) <= listed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:listed], ", "), len(names)-listed)
+}
+
+// decision adds the count of nodes to a decision, and to its message. While paused, what would be done is only said.
 func (r roll) decision(d Decision) Decision {
+	if r.Paused && d.Progress == Underway {
+		d = Decision{Action: Wait, After: 10 * lookAgain, Progress: Underway, Reason: v1alpha1.ReasonPaused,
+			Message: "paused; would go on with: " + d.Message + ". Set spec.managementState to Managed to go on"}
+	}
 	d.Total = len(r.Nodes)
 	for _, n := range r.Nodes {
 		if r.updated(n) {

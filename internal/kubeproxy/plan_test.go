@@ -18,8 +18,8 @@ func config(mode string) string { return head + "mode: " + mode + "\n" }
 
 // node is a Ready node whose speaker reports a mode of a kube-proxy pod that was made then.
 func node(name, mode string, created time.Time, but ...func(*Node)) Node {
-	n := Node{Name: name, Ready: true, Witness: Reporting, Mode: mode,
-		Pod: &Pod{Name: "kube-proxy-" + name, UID: name, Created: created, Ready: true}}
+	n := Node{Name: name, Ready: true, Witness: Reporting, Mode: mode, Dated: mode != "",
+		Pod: &Pod{Name: "kube-proxy-" + name, UID: name, Created: created, Started: created, Ready: true}}
 	for _, change := range but {
 		change(&n)
 	}
@@ -29,9 +29,16 @@ func node(name, mode string, created time.Time, but ...func(*Node)) Node {
 // What may be different about a node.
 func notReady(n *Node)  { n.Ready = false }
 func noPod(n *Node)     { n.Pod = nil }
-func silent(n *Node)    { n.Witness, n.Mode = Silent, "" }
-func noSpeaker(n *Node) { n.Witness, n.Mode = NoSpeaker, "" }
-func starting(n *Node)  { n.Pod.Ready = false }
+func silent(n *Node)    { n.Witness, n.Mode, n.Dated = Silent, "", false }
+func noSpeaker(n *Node) { n.Witness, n.Mode, n.Dated = NoSpeaker, "", false }
+func undated(n *Node)   { n.Dated = false }
+func refusing(n *Node) {
+	n.Mode, n.Dated, n.Says = "", false, "kube-proxy does not answer: connection refused"
+}
+func since(second int) func(*Node) {
+	return func(n *Node) { n.Since = at(second) }
+}
+func starting(n *Node) { n.Pod.Ready = false }
 func crashing(n *Node) {
 	n.Pod.Ready, n.Pod.Failure = false, "CrashLoopBackOff, exit code 1: can't use the nftables proxier: kernel 5.4 is too old"
 }
@@ -46,6 +53,7 @@ func (f Facts) now(second int) Facts                 { f.Now = at(second); retur
 func (f Facts) written(when time.Time) Facts         { f.Written = when; return f }
 func (f Facts) document(text string) Facts           { f.Document = text; return f }
 func (f Facts) announcing() Facts                    { f.Announcing = true; return f }
+func (f Facts) paused() Facts                        { f.Paused = true; return f }
 func (f Facts) managerOn(node string) Facts          { f.OwnNode = node; return f }
 func (f Facts) spec(s *v1alpha1.KubeProxySpec) Facts { f.Spec = s; return f }
 func (f Facts) mode(mode v1alpha1.ProxyMode) Facts {
@@ -70,6 +78,20 @@ func stuck(reason, message string) Decision {
 	return Decision{Progress: Stuck, Reason: reason, Message: message}
 }
 
+func notManaged(but string) Decision {
+	return Decision{Progress: Done, Reason: v1alpha1.ReasonNotManaged, Message: "spec.kubeProxy is absent: kube-proxy is not touched" + but}
+}
+func missing(strictARP, node string) Decision {
+	return stuck(v1alpha1.ReasonStrictARPMissing, "ConfigMap kube-system/kube-proxy: config.conf has ipvs.strictARP: "+strictARP+", and kube-proxy "+
+		"runs in mode ipvs on "+node+": each such node answers ARP for every announced address. Write `kubeProxy: {}` into the spec, and Lanyard "+
+		"sets it and restarts one kube-proxy after the other; or set it to true by hand and run "+
+		"`kubectl -n kube-system rollout restart daemonset kube-proxy`")
+}
+func paused(message string) Decision {
+	return Decision{Progress: Underway, Reason: v1alpha1.ReasonPaused,
+		Message: message + ". Set spec.managementState to Managed to go on"}.waits(10 * time.Second)
+}
+
 func TestPlan(t *testing.T) {
 	const (
 		keep   = v1alpha1.ProxyMode("")
@@ -85,8 +107,29 @@ func TestPlan(t *testing.T) {
 		// What is written.
 		"without the section, kube-proxy is nobody's business": {
 			facts: rolling(node("a", "iptables", at(-60))).spec(nil),
-			want: Decision{Progress: Done, Reason: v1alpha1.ReasonNotManaged,
-				Message: "spec.kubeProxy is absent: kube-proxy is not touched"}.of(1, 1),
+			want:  notManaged("").of(1, 1),
+		},
+		"without the section, ipvs with announcements needs strictARP even so": {
+			facts: rolling(node("a", "ipvs", at(-60)), node("b", "iptables", at(-60))).spec(nil).document(relaxed).announcing(),
+			want:  missing("false", "a").of(1, 2),
+		},
+		"what is configured counts where nobody could ask, and an absent field is false": {
+			facts: rolling(node("a", "", at(-60), noSpeaker)).spec(nil).document(config("ipvs")).announcing(),
+			want:  missing("(absent)", "a").of(0, 1),
+		},
+		"with strictARP, all is well": {
+			facts: rolling(node("a", "ipvs", at(-60))).spec(nil).document(strict).announcing(), want: notManaged("").of(1, 1),
+		},
+		"so it is without announcements": {
+			facts: rolling(node("a", "ipvs", at(-60))).spec(nil).document(relaxed), want: notManaged("").of(1, 1),
+		},
+		"another mode needs no strictARP, whatever is configured since": {
+			facts: rolling(node("a", "nftables", at(-60))).spec(nil).document(relaxed).announcing(), want: notManaged("").of(1, 1),
+		},
+		"where another installer keeps the configuration, nothing is claimed": {
+			facts: Facts{Layout: Layout{Message: "no ConfigMap"}, Nodes: []Node{node("a", "ipvs", at(-60))}, Announcing: true},
+			want: notManaged("; it runs in mode ipvs on a, which needs strictARP where addresses are announced, and Lanyard cannot read whether "+
+				"it has it").of(1, 1),
 		},
 		"a layout other than kubeadm's is refused": {
 			facts: Facts{Spec: &v1alpha1.KubeProxySpec{}, Layout: Layout{Message: "there is no DaemonSet"}, Nodes: []Node{{Name: "a"}}},
@@ -101,6 +144,33 @@ func TestPlan(t *testing.T) {
 			facts: rolling(node("a", "iptables", at(-60)), node("b", "iptables", at(-60))).document(config(`""`)).written(time.Time{}),
 			want: underway(`0 of 2 nodes run mode nftables; writing mode: "" → nftables`, Change{"mode", `""`, "nftables"}).
 				writes(config("nftables")).of(0, 2),
+		},
+		"nothing is written before the speakers have reported, for the roll could not go on": {
+			facts: rolling(node("a", "iptables", at(-60)), node("b", "", at(-60), silent, since(481))).document(config("iptables")),
+			want: underway("0 of 2 nodes run mode nftables; before writing mode: iptables → nftables, waiting for b: its speaker has not "+
+				"reported the mode of the kube-proxy that runs now").waits(time.Second).of(0, 2),
+		},
+		"but a speaker that stays silent does not hold the way back from a mode that broke it": {
+			facts: rolling(node("a", "", at(-60), silent, since(480))).document(config("iptables")),
+			want: underway("0 of 1 nodes run mode nftables; writing mode: iptables → nftables", Change{"mode", "iptables", "nftables"}).
+				writes(config("nftables")).of(0, 1),
+		},
+		"nor does a node that is not Ready": {
+			facts: rolling(node("a", "", at(-60), silent, notReady)).document(config("iptables")),
+			want: underway("0 of 1 nodes run mode nftables; writing mode: iptables → nftables", Change{"mode", "iptables", "nftables"}).
+				writes(config("nftables")).of(0, 1),
+		},
+		"while paused, what would be written is said": {
+			facts: rolling(node("a", "iptables", at(-60))).document(config("iptables")).paused(),
+			want:  paused("0 of 1 nodes run mode nftables; paused; would go on with: writing mode: iptables → nftables").of(0, 1),
+		},
+		"while paused, what would be restarted is said": {
+			facts: rolling(node("a", "iptables", at(-60))).paused(),
+			want:  paused("0 of 1 nodes run mode nftables; paused; would go on with: restarting kube-proxy on a").of(0, 1),
+		},
+		"a kube-proxy that runs as asked does so while paused too": {
+			facts: rolling(node("a", "nftables", at(10))).paused(),
+			want:  done("1 of 1 nodes run mode nftables; kube-proxy runs as asked").of(1, 1),
 		},
 		"somebody's edit is undone": {
 			facts: rolling(node("a", "nftables", at(10))).document(config("iptables")),
@@ -167,7 +237,7 @@ func TestPlan(t *testing.T) {
 		},
 		"the next waits while kube-proxy does not answer": {
 			facts: rolling(node("a", "", at(10), starting), node("b", "iptables", at(-60))).now(20),
-			want:  underway("0 of 2 nodes run mode nftables; waiting for a: its kube-proxy does not answer yet").waits(time.Second).of(0, 2),
+			want:  underway("0 of 2 nodes run mode nftables; waiting for a: its speaker says: kube-proxy does not answer").waits(time.Second).of(0, 2),
 		},
 		"the next waits while the old mode is reported": {
 			facts: rolling(node("a", "iptables", at(10)), node("b", "iptables", at(-60))).now(24),
@@ -175,7 +245,7 @@ func TestPlan(t *testing.T) {
 		},
 		"the next waits while a speaker has not reported, wherever it is": {
 			facts: rolling(node("a", "iptables", at(-60)), node("b", "iptables", at(-60), silent)),
-			want: underway("0 of 2 nodes run mode nftables; waiting for b: its speaker has not reported kube-proxy's mode yet").
+			want: underway("0 of 2 nodes run mode nftables; waiting for b: its speaker has not reported the mode of the kube-proxy that runs now").
 				waits(time.Second).of(0, 2),
 		},
 		"the next waits when the node is not Ready any more: the restart may be why": {
@@ -184,7 +254,7 @@ func TestPlan(t *testing.T) {
 		},
 		"a Ready pod is no proof where a speaker can ask": {
 			facts: rolling(node("a", "", at(10)), node("b", "iptables", at(-60))).now(60),
-			want:  underway("0 of 2 nodes run mode nftables; waiting for a: its kube-proxy does not answer yet").waits(time.Second).of(0, 2),
+			want:  underway("0 of 2 nodes run mode nftables; waiting for a: its speaker says: kube-proxy does not answer").waits(time.Second).of(0, 2),
 		},
 		"without a speaker, a pod that has just become Ready may still fall over": {
 			facts: rolling(node("a", "", at(10), noSpeaker), node("b", "", at(-60), noSpeaker)).now(19),
@@ -220,6 +290,43 @@ func TestPlan(t *testing.T) {
 			facts: rolling(node("a", "iptables", at(10), notReady), node("b", "iptables", at(-60))).now(130),
 			want: stuck(v1alpha1.ReasonRolloutStalled, "0 of 2 nodes run mode nftables; kube-proxy on a does not come up in mode nftables: "+
 				"the node is not Ready"+advice).waits(10*time.Second).of(0, 2),
+		},
+		"a report without a date may be of the process before: no pod is restarted again for it": {
+			facts: rolling(node("a", "iptables", at(10), undated)).now(25),
+			want:  underway("0 of 1 nodes run mode nftables; waiting for a: its kube-proxy reports mode iptables").waits(time.Second).of(0, 1),
+		},
+		"a speaker that says nothing of the new process stops the roll, and is what to look at": {
+			facts: rolling(node("a", "", at(10), silent), node("b", "iptables", at(-60))).now(130),
+			want: stuck(v1alpha1.ReasonRolloutStalled, "0 of 2 nodes run mode nftables; kube-proxy on a does not come up in mode nftables: "+
+				"its speaker has not reported the mode of the kube-proxy that runs now. No further node is touched. See whether the speaker there "+
+				"runs and reaches the API server: `kubectl get pods -A -o wide -l app.kubernetes.io/component=speaker`. If it does, "+
+				"`kubectl -n kube-system delete pod kube-proxy-a` makes it ask again").waits(10*time.Second).of(0, 2),
+		},
+		"a kube-proxy that serves its metrics where no speaker asks is not blamed for its mode": {
+			facts: rolling(node("a", "", at(10), refusing)).now(130).document(config("nftables") + "metricsBindAddress: 10.0.0.1:10249\n"),
+			want: stuck(v1alpha1.ReasonRolloutStalled, "0 of 1 nodes run mode nftables; kube-proxy on a does not come up in mode nftables: "+
+				"its speaker says: kube-proxy does not answer: connection refused. No further node is touched. config.conf has "+
+				"metricsBindAddress: 10.0.0.1:10249, and speakers ask at 127.0.0.1:10249: set metricsBindAddress to 127.0.0.1:10249 in "+
+				"ConfigMap kube-system/kube-proxy").waits(10*time.Second).of(0, 1),
+		},
+		"a node that never gets a pod stops the roll": {
+			facts: rolling(node("a", "", at(10), noPod, since(480)), node("b", "iptables", at(-60))),
+			want: stuck(v1alpha1.ReasonRolloutStalled, "0 of 2 nodes run mode nftables; kube-proxy on a does not come up in mode nftables: "+
+				"its kube-proxy pod is being made. No further node is touched. `kubectl -n kube-system describe daemonset kube-proxy` tells "+
+				"why no pod is made").waits(10*time.Second).of(0, 2),
+		},
+		"a node whose speaker stays silent has its turn after the others": {
+			facts: rolling(node("a", "", at(-60), silent, since(480)), node("b", "iptables", at(-60))),
+			want:  underway("0 of 2 nodes run mode nftables; restarting kube-proxy on b").restarts(node("b", "", at(-60))).of(0, 2),
+		},
+		"and it has it: the restart may be what brings its speaker back": {
+			facts: rolling(node("a", "", at(-60), silent, since(480)), node("b", "nftables", at(10))),
+			want:  underway("1 of 2 nodes run mode nftables; restarting kube-proxy on a").restarts(node("a", "", at(-60))).of(1, 2),
+		},
+		"a kube-proxy that is down already is restarted without a speaker's word": {
+			facts: rolling(node("a", "", at(-60), silent, crashing, since(599))),
+			want: underway("0 of 1 nodes run mode nftables; restarting kube-proxy on a").
+				restarts(node("a", "", at(-60), crashing)).of(0, 1),
 		},
 		"a mode that the nodes can run gets a stalled roll going": {
 			facts: rolling(node("a", "", at(-30), crashing), node("b", "iptables", at(-60))).mode("iptables").document(config("iptables")).now(1),

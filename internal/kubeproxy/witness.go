@@ -1,0 +1,152 @@
+package kubeproxy
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+// Witness says what there is on a node to tell how kube-proxy really runs.
+type Witness int
+
+// The witnesses.
+const (
+	// NoSpeaker: no speaker runs there; only the pod tells.
+	NoSpeaker Witness = iota
+	// Silent: a speaker is there, and has not reported the kube-proxy that runs now.
+	Silent
+	// Reporting: the speaker reports what kube-proxy says of itself.
+	Reporting
+)
+
+// startSlack is how much earlier than its container a process may seem to have started: the runtime makes it first, and both times are
+// cut to the second. It is shorter than staleAfter, so the process of a pod that the plan itself restarts always seems older.
+const startSlack = 5 * time.Second
+
+// Hear adds what the node's speaker reported of kube-proxy. A report outlives its speaker and the process that it is of: one of a process
+// before the pod's own proves nothing. Both times are of the node's own clock, which may differ from the API server's.
+func (n Node) Hear(said v1alpha1.NodeKubeProxy) Node {
+	switch started := said.StartTime; {
+	case said == v1alpha1.NodeKubeProxy{}: // it has not asked yet
+		return n
+	case started == nil && n.Witness == NoSpeaker: // the speaker is gone, and nobody knows for how long
+		return n
+	case started != nil && (n.Pod == nil || n.Pod.Started.IsZero() || started.Time.Before(n.Pod.Started.Add(-startSlack))):
+		return n
+	}
+	n.Witness, n.Mode, n.Says, n.Dated = Reporting, said.Mode, said.Message, said.StartTime != nil
+	return n
+}
+
+// Waits remembers since when nodes lack what a roll needs there: nothing in the cluster says it. A manager that restarts counts anew.
+type Waits map[string]wait
+
+type wait struct {
+	lacks string
+	since time.Time
+}
+
+// Mark sets each node's Since, and forgets the nodes that lack nothing.
+func (w Waits) Mark(nodes []Node, now time.Time) {
+	seen := map[string]bool{}
+	for i := range nodes {
+		n := &nodes[i]
+		lacks := n.lacks()
+		if lacks == "" {
+			continue
+		}
+		seen[n.Name] = true
+		if w[n.Name].lacks != lacks {
+			w[n.Name] = wait{lacks: lacks, since: now}
+		}
+		n.Since = w[n.Name].since
+	}
+	for name := range w {
+		if !seen[name] {
+			delete(w, name)
+		}
+	}
+}
+
+// lacks says what a roll needs on the node and waits for, for some time; empty when there is nothing. A node that is not Ready is not
+// waited for, and a kube-proxy that is down already needs no witness before it is restarted.
+func (n Node) lacks() string {
+	switch {
+	case !n.Ready:
+		return ""
+	case n.Pod == nil:
+		return "pod"
+	case n.Witness == Silent && n.Pod.Failure == "":
+		return "report"
+	}
+	return ""
+}
+
+// MetricsAddress is where speakers ask kube-proxy: where it serves its metrics unless told otherwise.
+const MetricsAddress = "127.0.0.1:10249"
+
+// elsewhere says which field makes kube-proxy serve its metrics where no speaker asks, with its value; empty when none does.
+func elsewhere(document string) string {
+	_, values, err := parse(document)
+	if err != nil {
+		return ""
+	}
+	if address, _ := values["metricsBindAddress"].(string); address != "" {
+		at, err := netip.ParseAddrPort(address)
+		asked := netip.MustParseAddrPort(MetricsAddress)
+		if err == nil && at.Port() == asked.Port() && (at.Addr().Unmap() == asked.Addr() || at.Addr().IsUnspecified()) {
+			return ""
+		}
+		return "metricsBindAddress: " + address
+	}
+	bind, _ := values["bindAddress"].(string)
+	if at, err := netip.ParseAddr(bind); err == nil && at.Is6() { // kube-proxy then takes [::1] for its metrics
+		return "bindAddress: " + bind + " and no metricsBindAddress"
+	}
+	return ""
+}
+
+// untouched judges a kube-proxy that the spec does not ask to change: announcements still need strictARP where it runs ipvs.
+func (f Facts) untouched() Decision {
+	d := Decision{Reason: v1alpha1.ReasonNotManaged, Message: "spec.kubeProxy is absent: kube-proxy is not touched",
+		Total: len(f.Nodes), Updated: len(f.Nodes)}
+	nodes := f.ipvs()
+	if !f.Announcing || len(nodes) == 0 {
+		return d
+	}
+	_, values, err := parse(f.Document)
+	if !f.Layout.Managed || err != nil {
+		d.Message += fmt.Sprintf("; it runs in mode ipvs on %s, which needs strictARP where addresses are announced, and Lanyard cannot read "+
+			"whether it has it", some(nodes))
+		return d
+	}
+	found := lookup(values, strictARP)
+	if found == true {
+		return d
+	}
+	if found == nil {
+		found = "(absent)"
+	}
+	return Decision{Progress: Stuck, Reason: v1alpha1.ReasonStrictARPMissing, Total: d.Total, Updated: d.Total - len(nodes),
+		Message: fmt.Sprintf("ConfigMap %s/%s: config.conf has ipvs.strictARP: %v, and kube-proxy runs in mode ipvs on %s: each such node answers "+
+			"ARP for every announced address. Write `kubeProxy: {}` into the spec, and Lanyard sets it and restarts one kube-proxy after the other; "+
+			"or set it to true by hand and run `kubectl -n %s rollout restart daemonset %s`",
+			Namespace, Name, found, some(nodes), Namespace, Name)}
+}
+
+// ipvs returns the nodes whose kube-proxy runs ipvs, in order; where nobody could ask it, what is configured counts.
+func (f Facts) ipvs() []string {
+	configured := ""
+	if f.Layout.Managed {
+		configured, _ = Mode(f.Document) // one that cannot be read says nothing
+	}
+	var names []string
+	for _, n := range (roll{Facts: f}).ordered() {
+		if n.Mode == string(v1alpha1.ProxyModeIPVS) || n.Mode == "" && configured == string(v1alpha1.ProxyModeIPVS) {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}

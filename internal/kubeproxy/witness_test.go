@@ -1,0 +1,101 @@
+package kubeproxy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+func TestHear(t *testing.T) {
+	// The node's clock is an hour behind the API server's, which gave the pod its time.
+	started := at(10).Add(-time.Hour)
+	said := func(mode, message string, start time.Time) v1alpha1.NodeKubeProxy {
+		return v1alpha1.NodeKubeProxy{Mode: mode, Message: message, StartTime: &metav1.Time{Time: start}}
+	}
+	speaker := node("a", "", at(9), silent, func(n *Node) { n.Pod.Started = started })
+	gone := node("a", "", at(9), noSpeaker, func(n *Node) { n.Pod.Started = started })
+	hears := func(n Node, mode, says string, dated bool) Node {
+		n.Witness, n.Mode, n.Says, n.Dated = Reporting, mode, says, dated
+		return n
+	}
+	notRunning := node("a", "", at(9), silent, crashing, func(n *Node) { n.Pod.Started = time.Time{} })
+	podless := node("a", "", at(9), silent, noPod)
+	for name, tc := range map[string]struct {
+		node Node
+		said v1alpha1.NodeKubeProxy
+		want Node
+	}{
+		"the process that runs":                               {speaker, said("nftables", "", started), hears(speaker, "nftables", "", true)},
+		"the runtime made the process before the container":   {speaker, said("ipvs", "", started.Add(-3*time.Second)), hears(speaker, "ipvs", "", true)},
+		"a process from before is not heard":                  {speaker, said("iptables", "", started.Add(-15*time.Second)), speaker},
+		"nor is one whose container has ended":                {notRunning, said("iptables", "", started), notRunning},
+		"nor one whose pod is gone":                           {podless, said("iptables", "", started), podless},
+		"a speaker that is gone still spoke of this process":  {gone, said("nftables", "", started), hears(gone, "nftables", "", true)},
+		"a speaker that is gone is not believed without date": {gone, v1alpha1.NodeKubeProxy{Mode: "nftables"}, gone},
+		"a speaker that has not asked yet":                    {speaker, v1alpha1.NodeKubeProxy{}, speaker},
+		"no answer is a report, with its cause": {speaker, v1alpha1.NodeKubeProxy{Message: "connection refused"},
+			hears(speaker, "", "connection refused", false)},
+		"a mode without a date": {speaker, v1alpha1.NodeKubeProxy{Mode: "ipvs", Message: "no metrics"}, hears(speaker, "ipvs", "no metrics", false)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.node.Hear(tc.said)); diff != "" {
+				t.Errorf("node (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestWaits follows one node: what it lacks is timed from when it began to lack just that.
+func TestWaits(t *testing.T) {
+	waits := Waits{}
+	for _, step := range []struct {
+		what   string
+		second int
+		node   Node
+		since  time.Time
+	}{
+		{"its speaker has not reported", 1, node("a", "", at(0), silent), at(1)},
+		{"it still has not", 5, node("a", "", at(0), silent), at(1)},
+		{"it is restarted", 6, node("a", "", at(0), silent, noPod), at(6)},
+		{"its new kube-proxy is not reported", 8, node("a", "", at(8), silent), at(8)},
+		{"it is reported", 9, node("a", "nftables", at(8)), time.Time{}},
+		{"the pod is deleted again", 20, node("a", "nftables", at(8), noPod), at(20)},
+		{"nobody waits for a node that is not Ready", 21, node("a", "", at(8), noPod, notReady), time.Time{}},
+		{"it returns", 30, node("a", "", at(8), noPod), at(30)},
+		{"a kube-proxy that is down needs no report", 31, node("a", "", at(31), silent, crashing), time.Time{}},
+	} {
+		nodes := []Node{step.node}
+		waits.Mark(nodes, at(step.second))
+		if !nodes[0].Since.Equal(step.since) {
+			t.Errorf("%s: it lacks something since %s, want %s", step.what, nodes[0].Since, step.since)
+		}
+	}
+	if waits.Mark(nil, at(40)); len(waits) > 0 {
+		t.Errorf("nodes that are gone are remembered: %v", waits)
+	}
+}
+
+func TestElsewhere(t *testing.T) {
+	for lines, want := range map[string]string{
+		"":                                                       "",
+		"metricsBindAddress: \"\"":                               "",
+		"metricsBindAddress: 127.0.0.1:10249":                    "",
+		"metricsBindAddress: 0.0.0.0:10249":                      "",
+		"metricsBindAddress: '[::]:10249'":                       "",
+		"metricsBindAddress: 0.0.0.0:10250":                      "metricsBindAddress: 0.0.0.0:10250",
+		"metricsBindAddress: 10.0.0.1:10249":                     "metricsBindAddress: 10.0.0.1:10249",
+		"metricsBindAddress: localhost":                          "metricsBindAddress: localhost",
+		"bindAddress: 0.0.0.0":                                   "",
+		"bindAddress: '::'":                                      "bindAddress: :: and no metricsBindAddress",
+		"bindAddress: '::'\nmetricsBindAddress: 127.0.0.1:10249": "",
+		"kind: [": "",
+	} {
+		if got := elsewhere(head + lines + "\n"); got != want {
+			t.Errorf("with %q, kube-proxy's metrics are elsewhere for %q, want %q", lines, got, want)
+		}
+	}
+}
