@@ -30,6 +30,14 @@ type NodeNetworkingList struct {
 	Items           []NodeNetworking `json:"items"`
 }
 
+// AnnouncedLimit and UnannouncedLimit are how many addresses a NodeNetworking lists; the others are only counted. They keep the object well
+// below what etcd stores as one value (1.5 MiB): an announced address takes up to 300 bytes, an unannounced one, with its sentence, a
+// thousand.
+const (
+	AnnouncedLimit   = 4000
+	UnannouncedLimit = 200
+)
+
 // NodeNetworkingStatus is what the speaker of one node sees.
 type NodeNetworkingStatus struct {
 	// Interfaces are the node's interfaces that could announce an address: Ethernet, not enslaved, with an address.
@@ -43,18 +51,19 @@ type NodeNetworkingStatus struct {
 	// ConfigurationGeneration is the generation of the ClusterNetworking that the speaker acts on.
 	// +optional
 	ConfigurationGeneration int64 `json:"configurationGeneration,omitempty"`
-	// Announced are the addresses that this node answers for, in order.
+	// Announced are the addresses that this node answers for, the first 4000 in order.
 	// +optional
-	// +listType=map
-	// +listMapKey=ip
+	// +listType=atomic
 	Announced []AnnouncedIP `json:"announced,omitempty"`
-	// AnnouncedCount is how many they are.
+	// AnnouncedCount is how many they are, with those that are not listed.
 	AnnouncedCount int32 `json:"announcedCount"`
-	// Unannounced are addresses of advertised pools that no node answers for, as far as this speaker knows.
+	// Unannounced are addresses of advertised pools that no node answers for, as far as this speaker knows: the first 200 in order.
 	// +optional
-	// +listType=map
-	// +listMapKey=ip
+	// +listType=atomic
 	Unannounced []UnannouncedIP `json:"unannounced,omitempty"`
+	// UnannouncedCount is how many they are, with those that are not listed.
+	// +optional
+	UnannouncedCount int32 `json:"unannouncedCount,omitempty"`
 	// Peers are the nodes whose speakers this one hears, in order, without itself.
 	// +optional
 	// +listType=set
@@ -86,6 +95,9 @@ type NodeInterface struct {
 	Addresses []string `json:"addresses,omitempty"`
 	// Carrier is Up when the link works.
 	Carrier Carrier `json:"carrier"`
+	// Message says why the speaker cannot answer on the interface although the link works: no address is announced there.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // NodeKubeProxy is what kube-proxy on a node says of itself.

@@ -16,8 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -80,7 +78,7 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("finding the API server: %w", err)
 	}
-	informers, err := cache.New(rest, cacheOptions(scheme, c.namespace))
+	informers, err := cache.New(rest, speaker.CacheOptions(scheme, c.namespace))
 	if err != nil {
 		return fmt.Errorf("making the informers: %w", err)
 	}
@@ -96,34 +94,39 @@ func run() error {
 	}
 	s := speaker.New(speaker.Config{Node: c.node, Namespace: c.namespace, MembershipPort: uint16(c.membershipPort)}, //nolint:gosec // checked by Join
 		informers, writer, group, metrics, log)
-	return serve(ctrl.SetupSignalHandler(), net.JoinHostPort(addr.String(), strconv.Itoa(c.healthPort)), s, registry)
+	return serve(ctrl.SetupSignalHandler(), healthAddress(addr, c.healthPort), s, registry)
 }
 
-// cacheOptions watch no more than is read, and drop what is large and not needed.
-func cacheOptions(scheme *runtime.Scheme, namespace string) cache.Options {
-	return cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{
-		&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
-			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", v1alpha1.ConfigurationConfigMap)}}},
-		&corev1.Node{}: {Transform: func(o any) (any, error) {
-			if n, ok := o.(*corev1.Node); ok {
-				n.ManagedFields, n.Status.Images = nil, nil
+// healthAddress is where the kubelet's probes are answered.
+func healthAddress(node netip.Addr, port int) string {
+	return net.JoinHostPort(node.String(), strconv.Itoa(port))
+}
+
+// agent is what the probes ask.
+type agent interface {
+	Alive() bool
+	Ready() bool
+}
+
+// handler answers the kubelet's probes and serves the metrics.
+func handler(a agent, registry *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	probe := func(path string, good func() bool, otherwise string) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			if !good() {
+				http.Error(w, otherwise, http.StatusServiceUnavailable)
 			}
-			return o, nil
-		}},
-	}}
+		})
+	}
+	probe("/healthz", a.Alive, "the speaker hangs")
+	probe("/readyz", a.Ready, "the cluster's Services and the configuration have not been read yet, or what follows from them fails, as the log says")
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	return mux
 }
 
 // serve runs the speaker, and answers probes and metrics as long.
 func serve(ctx context.Context, address string, s *speaker.Speaker, registry *prometheus.Registry) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !s.Ready() {
-			http.Error(w, "the cluster's Services and the configuration have not been read yet", http.StatusServiceUnavailable)
-		}
-	})
-	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Addr: address, Handler: handler(s, registry), ReadHeaderTimeout: 5 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
 	ctx, cancel := context.WithCancelCause(ctx)

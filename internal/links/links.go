@@ -117,10 +117,11 @@ func subscribe(done <-chan struct{}, unread func(error)) (<-chan netlink.LinkUpd
 	return links, addrs, nil
 }
 
-// watch subscribes anew whenever a subscription ends.
+// watch subscribes anew whenever a subscription ends. Only the first one has to succeed: later, when the kernel is short of something for
+// a while, the receiver still lists by itself now and then, and ending would take all that the node announces off the air.
 func watch(ctx context.Context, changed chan<- struct{}, open subscriber) error {
-	for {
-		if err := follow(ctx, changed, open); err != nil {
+	for first := true; ; first = false {
+		if err := follow(ctx, changed, open); err != nil && first {
 			return err
 		}
 		select {

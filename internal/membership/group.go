@@ -26,8 +26,9 @@ const (
 	awarenessMax     = 2
 	rejoinInterval   = 2 * time.Second
 	toldWithin       = time.Second
-	// meetTimeout is how long a peer has to answer: those that are down are contacted one after another.
+	// meetTimeout is how long a peer has to answer, and callsAtOnce how many are contacted at once: many may be down.
 	meetTimeout = time.Second
+	callsAtOnce = 8
 )
 
 // metaLimit is how many bytes of its own a member can tell the others: what memberlist carries.
@@ -55,11 +56,13 @@ type Group struct {
 	list    *memberlist.Memberlist
 	member  *member
 	changed chan struct{}
+	// met is closed once every peer has been contacted.
+	met chan struct{}
 }
 
 // Join starts the membership. The speaker is alone until Run has met others.
 func Join(c Config) (*Group, error) {
-	g := &Group{changed: make(chan struct{}, 1), member: &member{heard: map[string][]Segment{}}}
+	g := &Group{changed: make(chan struct{}, 1), met: make(chan struct{}), member: &member{living: map[string][]Segment{}}}
 	g.member.wake = g.wake
 	cfg := memberlist.DefaultLANConfig()
 	cfg.Name = c.Node
@@ -85,6 +88,9 @@ func Join(c Config) (*Group, error) {
 // Changed receives when the group, or what a member can serve, has changed.
 func (g *Group) Changed() <-chan struct{} { return g.changed }
 
+// Met is closed once every peer that Run was told of has been contacted: who does not know the others yet would take itself for alone.
+func (g *Group) Met() <-chan struct{} { return g.met }
+
 func (g *Group) wake() {
 	select {
 	case g.changed <- struct{}{}:
@@ -99,11 +105,13 @@ func (g *Group) Run(ctx context.Context, peers func() map[string]netip.AddrPort)
 	meeting.Go(func() {
 		tick := time.NewTicker(rejoinInterval)
 		defer tick.Stop()
+		g.meet(ctx, peers())
+		close(g.met)
 		for ctx.Err() == nil {
-			g.meet(ctx, peers())
 			select {
 			case <-ctx.Done():
 			case <-tick.C:
+				g.meet(ctx, peers())
 			}
 		}
 	})
@@ -113,17 +121,24 @@ func (g *Group) Run(ctx context.Context, peers func() map[string]netip.AddrPort)
 	return g.close()
 }
 
-// meet contacts the peers that are not in the group. One that cannot be reached is tried again: it may have no speaker.
+// meet contacts the peers that are not in the group, some at a time. One that cannot be reached is tried again: it may have no speaker.
 func (g *Group) meet(ctx context.Context, peers map[string]netip.AddrPort) {
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	free := make(chan struct{}, callsAtOnce)
 	for _, node := range slices.Sorted(maps.Keys(peers)) {
+		free <- struct{}{}
 		if ctx.Err() != nil {
 			return
 		}
-		// Meeting one often brings others.
-		if _, known := g.Members()[node]; !known {
-			// The error says that nobody answered, which the list of members says too; memberlist logs why.
-			_, _ = g.list.Join([]string{peers[node].String()})
-		}
+		calls.Go(func() {
+			defer func() { <-free }()
+			// Meeting one often brings others.
+			if _, known := g.Members()[node]; !known {
+				// The error says that nobody answered, which the list of members says too; memberlist logs why.
+				_, _ = g.list.Join([]string{peers[node].String()})
+			}
+		})
 	}
 }
 
@@ -139,22 +154,27 @@ func (g *Group) close() error {
 	return nil
 }
 
-// Members returns the living speakers, this one included, and the segments that each can serve. Of this one too they are those that it
-// told, so that all decide from the same: a segment that did not fit is nobody's.
+// Members returns the living speakers, this one included, and the segments that each has told that it serves.
 func (g *Group) Members() map[string][]Segment { return g.member.everyone() }
 
-// Serve tells the others which segments this node can serve now. The error says that some were left out because they do not fit.
-func (g *Group) Serve(segments []Segment) error {
-	meta, left := encode(segments)
+// Fit returns the segments that fit into what a member can tell the others: those that do not are nobody's, so that all decide from the
+// same. The error says how many were left out.
+func Fit(segments []Segment) ([]Segment, error) {
+	_, left := encode(segments)
+	if left == 0 {
+		return segments, nil
+	}
+	return segments[:len(segments)-left], fmt.Errorf(
+		"%d subnets of this node do not fit into what the speakers tell each other: addresses there are not announced from here", left)
+}
+
+// Serve tells the others which segments this node serves now. It does not wait until they have heard it. What does not fit is not told.
+func (g *Group) Serve(segments []Segment) {
+	meta, _ := encode(segments)
 	if g.member.set(meta) {
-		if err := g.list.UpdateNode(toldWithin); err != nil {
-			return fmt.Errorf("telling the other speakers about interfaces: %w", err)
-		}
+		// The message is queued when this returns. The only error is that it was not waited for until it is out, which may take a second.
+		_ = g.list.UpdateNode(time.Nanosecond)
 	}
-	if left > 0 {
-		return fmt.Errorf("%d subnets of this node do not fit into what the speakers tell each other: addresses there are not announced from here", left)
-	}
-	return nil
 }
 
 // encode writes segments as "eth0=192.168.1.0/24,…", as many as fit, and says how many do not. Linux allows commas and equals signs in

@@ -3,6 +3,7 @@ package membership
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -35,9 +36,7 @@ func group(t *testing.T) (a, b, c *Group) {
 	t.Helper()
 	a, b, c = join(t, "a"), join(t, "b"), join(t, "c")
 	for g, prefix := range map[*Group]string{a: "10.0.1.0/24", b: "10.0.2.0/24", c: "10.0.3.0/24"} {
-		if err := g.Serve([]Segment{on("eth0", prefix)}); err != nil {
-			t.Fatal(err)
-		}
+		g.Serve([]Segment{on("eth0", prefix)})
 	}
 	peers := map[string]netip.AddrPort{"a": a.at(), "b": b.at(), "c": c.at()}
 	run(t, a, peers)
@@ -115,9 +114,7 @@ func TestASilentDeathIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.close() })
-	if err := c.Serve(everyone["c"]); err != nil {
-		t.Fatal(err)
-	}
+	c.Serve(everyone["c"])
 	run(t, c, map[string]netip.AddrPort{"a": a.at(), "b": b.at()}) // it may be known to the others before it knows them
 	for _, g := range []*Group{a, b, c} {
 		await(t, g, everyone)
@@ -128,15 +125,63 @@ func TestASilentDeathIsNoticed(t *testing.T) {
 func TestAChangedInterfaceIsHeard(t *testing.T) {
 	a, b, c := group(t)
 	long := strings.Repeat("x", metaLimit)
-	err := c.Serve([]Segment{on("eth1", "10.0.4.0/24"), on(long, "10.0.5.0/24")})
+	segments := []Segment{on("eth1", "10.0.4.0/24"), on(long, "10.0.5.0/24")}
+	c.Serve(segments)
+	fitting, err := Fit(segments)
 	wantErr := "1 subnets of this node do not fit into what the speakers tell each other: addresses there are not announced from here"
 	if err == nil || err.Error() != wantErr {
 		t.Errorf("error is %v, want %s", err, wantErr)
 	}
+	if diff := cmp.Diff(segments[:1], fitting, comparePrefix); diff != "" {
+		t.Errorf("what fits (-want +got):\n%s", diff)
+	}
 	want := except("c")
-	want["c"] = []Segment{on("eth1", "10.0.4.0/24")}
+	want["c"] = fitting
 	for _, g := range []*Group{a, b, c} {
 		await(t, g, want)
+	}
+}
+
+// TestServeWaitsForNobody: a pass that takes an address over must not stand still until a peer has heard of it, even one that is dead and
+// not yet known to be.
+func TestServeWaitsForNobody(t *testing.T) {
+	a, _, c := group(t)
+	if err := c.close(); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan struct{})
+	go func() {
+		for i := range 100 { // each would wait for the gossip's next round, 50 ms
+			a.Serve([]Segment{on("eth0", "10.0.1.0/24"), on(fmt.Sprintf("eth%d", i+1), "10.0.6.0/24")})
+		}
+		close(told)
+	}()
+	select {
+	case <-told:
+	case <-time.After(2 * time.Second):
+		t.Error("a hundred changes take more than two seconds to tell")
+	}
+}
+
+// TestMetOnceEveryPeerWasCalled, those that do not answer as well.
+func TestMetOnceEveryPeerWasCalled(t *testing.T) {
+	a, b := join(t, "a"), join(t, "b")
+	b.Serve(everyone["b"])
+	select {
+	case <-a.Met():
+		t.Error("it has met the others before it was told of them")
+	default:
+	}
+	nobody := netip.AddrPortFrom(loopback, 1)
+	run(t, a, map[string]netip.AddrPort{"0": nobody, "b": b.at(), "z": nobody})
+	select {
+	case <-a.Met():
+	case <-time.After(20 * time.Second):
+		t.Fatal("it never says that it has met the others")
+	}
+	want := map[string][]Segment{"a": nil, "b": everyone["b"]}
+	if diff := cmp.Diff(want, a.Members(), comparePrefix); diff != "" {
+		t.Errorf("members then (-want +got):\n%s", diff)
 	}
 }
 

@@ -15,8 +15,8 @@ type member struct {
 
 	mu   sync.Mutex
 	meta []byte
-	// heard are the living members, this one included, with what they can serve.
-	heard map[string][]Segment
+	// living are the living members, this one included, with what they serve.
+	living map[string][]Segment
 }
 
 var (
@@ -58,7 +58,7 @@ func (m *member) MergeRemoteState([]byte, bool) {}
 func (m *member) everyone() map[string][]Segment {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return maps.Clone(m.heard)
+	return maps.Clone(m.living)
 }
 
 // NotifyJoin says that a speaker came.
@@ -67,16 +67,16 @@ func (m *member) NotifyJoin(n *memberlist.Node) { m.NotifyUpdate(n) }
 // NotifyLeave says that a speaker left or died.
 func (m *member) NotifyLeave(n *memberlist.Node) {
 	m.mu.Lock()
-	delete(m.heard, n.Name)
+	delete(m.living, n.Name)
 	m.mu.Unlock()
 	m.wake()
 }
 
-// NotifyUpdate says that a speaker can serve something else than before.
+// NotifyUpdate says that a speaker serves something else than before.
 func (m *member) NotifyUpdate(n *memberlist.Node) {
 	segments := decode(n.Meta)
 	m.mu.Lock()
-	m.heard[n.Name] = segments
+	m.living[n.Name] = segments
 	m.mu.Unlock()
 	m.wake()
 }

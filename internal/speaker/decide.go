@@ -104,8 +104,8 @@ func (s snapshot) advertising(pool string) []v1alpha1.L2Advertisement {
 // reach returns the segment on which a node can announce an address, or what keeps it from doing so. The first advertisement that allows it
 // says where.
 func (s snapshot) reach(n node, svc service, addr netip.Addr, ads []v1alpha1.L2Advertisement) (membership.Segment, election.Obstacle) {
-	segments, heard := s.members[n.name]
-	if !heard {
+	segments, alive := s.members[n.name]
+	if !alive {
 		return membership.Segment{}, election.Silent
 	}
 	var segment membership.Segment

@@ -255,10 +255,15 @@ func TestServing(t *testing.T) {
 	}
 }
 
-// TestHeard: the pools as they are, so that an address that moves here needs no new filter, and what no pool holds any more.
-func TestHeard(t *testing.T) {
-	got := heard([]ipam.Pool{pool("lan-pool", "192.168.1.200", "192.168.1.210"), pool("six", "fd00::", "fd00::ff")},
-		[]verdict{elected("10.9.9.9", "w2", "")})
+// TestListened: the pools as they are, so that an address that moves here needs no new filter, and what no pool holds any more.
+func TestListened(t *testing.T) {
+	got := listened(snapshot{
+		pools: []ipam.Pool{pool("lan-pool", "192.168.1.200", "192.168.1.210"), pool("six", "fd00::", "fd00::ff")},
+		services: []service{
+			{name: "a/a", addrs: addrs("192.168.1.200", "10.7.7.7")}, // the second is not ours
+			{name: "b/b", addrs: addrs("10.9.9.9"), draining: map[netip.Addr]string{netip.MustParseAddr("10.9.9.9"): "old-pool"}},
+		},
+	})
 	want := []responder.Range{
 		{First: netip.MustParseAddr("192.168.1.200"), Last: netip.MustParseAddr("192.168.1.210")},
 		{First: netip.MustParseAddr("fd00::"), Last: netip.MustParseAddr("fd00::ff")},

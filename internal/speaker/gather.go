@@ -34,8 +34,11 @@ func (s source) configuration(ctx context.Context) (*configuration.Configuration
 	if err != nil {
 		return nil, nil
 	}
-	c, err := configuration.Decode(cm.Data[v1alpha1.ConfigurationKey])
+	c, err := configuration.FromConfigMap(&cm)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := poolsOf(c); err != nil {
 		return nil, err
 	}
 	return &c, nil
@@ -43,32 +46,39 @@ func (s source) configuration(ctx context.Context) (*configuration.Configuration
 
 // snapshot reads what is decided from.
 func (s source) snapshot(ctx context.Context, self string, c configuration.Configuration, members map[string][]membership.Segment) (snapshot, error) {
-	snap := snapshot{self: self, advertisements: c.L2Advertisements, members: members}
+	pools, err := poolsOf(c)
+	if err != nil {
+		return snapshot{}, err
+	}
+	snap := snapshot{self: self, pools: pools, advertisements: c.L2Advertisements, members: members}
+	var (
+		services       corev1.ServiceList
+		endpointSlices discoveryv1.EndpointSliceList
+		nodes          corev1.NodeList
+	)
+	for what, list := range map[string]client.ObjectList{"Services": &services, "EndpointSlices": &endpointSlices, "Nodes": &nodes} {
+		if err := s.reader.List(ctx, list); err != nil {
+			return snapshot{}, fmt.Errorf("listing %s: %w", what, err)
+		}
+	}
+	snap.services = servicesOf(services.Items, endpointSlices.Items)
+	for i := range nodes.Items {
+		snap.nodes = append(snap.nodes, nodeOf(&nodes.Items[i]))
+	}
+	return snap, nil
+}
+
+// poolsOf parses the pools of a configuration.
+func poolsOf(c configuration.Configuration) ([]ipam.Pool, error) {
 	var texts []ipam.PoolText
 	for _, p := range c.IPPools {
 		texts = append(texts, ipam.PoolText{Name: p.Name, Addresses: p.Texts()})
 	}
 	pools, problems := ipam.ParsePools(texts)
 	if len(problems) > 0 {
-		return snapshot{}, fmt.Errorf("the configuration holds a bad pool: %s", problems[0].Message)
+		return nil, fmt.Errorf("the configuration holds a bad pool: %s", problems[0].Message)
 	}
-	snap.pools = pools
-
-	var (
-		services corev1.ServiceList
-		slices   discoveryv1.EndpointSliceList
-		nodes    corev1.NodeList
-	)
-	for what, list := range map[string]client.ObjectList{"Services": &services, "EndpointSlices": &slices, "Nodes": &nodes} {
-		if err := s.reader.List(ctx, list); err != nil {
-			return snapshot{}, fmt.Errorf("listing %s: %w", what, err)
-		}
-	}
-	snap.services = servicesOf(services.Items, slices.Items)
-	for i := range nodes.Items {
-		snap.nodes = append(snap.nodes, nodeOf(&nodes.Items[i]))
-	}
-	return snap, nil
+	return pools, nil
 }
 
 // peers are the other nodes' addresses, by name.
@@ -104,14 +114,14 @@ func nodeOf(n *corev1.Node) node {
 func servicesOf(services []corev1.Service, endpointSlices []discoveryv1.EndpointSlice) []service {
 	endpoints := map[string][]discoveryv1.Endpoint{}
 	for i := range endpointSlices {
-		slice := &endpointSlices[i]
-		name := slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]
-		endpoints[name] = append(endpoints[name], slice.Endpoints...)
+		es := &endpointSlices[i]
+		name := es.Namespace + "/" + es.Labels[discoveryv1.LabelServiceName]
+		endpoints[name] = append(endpoints[name], es.Endpoints...)
 	}
 	var all []service
 	for i := range services {
 		svc := &services[i]
-		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || svc.Spec.LoadBalancerClass != nil {
+		if !allocation.Ours(svc) {
 			continue
 		}
 		s := service{

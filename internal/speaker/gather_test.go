@@ -158,4 +158,7 @@ func TestConfiguration(t *testing.T) {
 	if c, err := of("generation: 8\nfromTheFuture: true"); err == nil || c != nil {
 		t.Errorf("an unknown field reads as %v, %v; want an error", c, err)
 	}
+	if c, err := of("ipPools: [{name: lan, addresses: [from-the-future]}]"); err == nil || c != nil {
+		t.Errorf("a pool that cannot be read reads as %v, %v; want an error", c, err)
+	}
 }

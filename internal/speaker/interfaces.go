@@ -13,16 +13,32 @@ import (
 	"github.com/lanyard-dev/lanyard/internal/responder"
 )
 
-// retryAfter is how long an interface whose responder failed is left alone.
-const retryAfter = 500 * time.Millisecond
+// An interface whose responder failed is left alone for retryAfter from when it was opened; each further failure doubles that, until it has
+// answered for retryAtMost.
+const (
+	retryAfter  = 500 * time.Millisecond
+	retryAtMost = 30 * time.Second
+)
 
 // running is a responder on an interface.
 type running struct {
 	arp    *responder.ARP
 	index  int
 	mac    string
+	opened time.Time
 	cancel context.CancelFunc
 	done   chan struct{}
+	// err is why it ended; it is read once done is closed.
+	err error
+}
+
+// trouble is what is known of an interface whose responder failed.
+type trouble struct {
+	// why says what keeps it from answering; nil while a new responder runs.
+	why error
+	// until is when it may be tried again, and pause how long it is left alone.
+	until time.Time
+	pause time.Duration
 }
 
 // responders keeps one responder for each interface that could announce. Only the speaker's loop calls it.
@@ -32,12 +48,9 @@ type responders struct {
 	// failed wakes the loop after a responder ended.
 	failed chan<- struct{}
 
-	tasks map[string]*running
-	// notBefore is when an interface whose responder fails may be tried again.
-	notBefore map[string]time.Time
-	// waiting says that an interface is left alone for now: sync has to be called again.
-	waiting bool
-	all     sync.WaitGroup
+	tasks    map[string]*running
+	troubles map[string]trouble
+	all      sync.WaitGroup
 }
 
 // sync starts responders on interfaces that came, and ends those on interfaces that went or changed.
@@ -51,68 +64,118 @@ func (r *responders) sync(ctx context.Context, interfaces []links.Interface, now
 	for name, task := range maps.Clone(r.tasks) {
 		i, still := wanted[name]
 		same := still && i.Index == task.index && i.MAC.String() == task.mac
-		select {
-		case <-task.done: // it failed by itself
-		default:
-			if same {
-				continue
-			}
-			task.cancel()
-			<-task.done
-		}
-		delete(r.tasks, name)
-		if !same {
-			delete(r.notBefore, name) // what comes under this name has not failed yet
-		}
-	}
-	maps.DeleteFunc(r.notBefore, func(name string, _ time.Time) bool { _, still := wanted[name]; return !still })
-	r.waiting = false
-	for name, i := range wanted {
-		if _, runs := r.tasks[name]; runs {
+		if same && task.alive() {
 			continue
 		}
-		if !now.Before(r.notBefore[name]) {
-			r.start(ctx, i, now)
-		}
-		if _, runs := r.tasks[name]; !runs {
-			r.waiting = true
+		r.stop(name, task)
+		if same {
+			r.fail(name, task.err, task.opened, now)
+		} else {
+			delete(r.troubles, name) // what comes under this name has not failed yet
 		}
 	}
+	maps.DeleteFunc(r.troubles, func(name string, _ trouble) bool { _, still := wanted[name]; return !still })
+	for name, i := range wanted {
+		if _, runs := r.tasks[name]; !runs && !now.Before(r.troubles[name].until) {
+			r.start(ctx, i, now)
+		}
+	}
+}
+
+// alive says whether the responder has not ended.
+func (t *running) alive() bool {
+	select {
+	case <-t.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// stop ends a responder and waits until it has.
+func (r *responders) stop(name string, task *running) {
+	task.cancel()
+	<-task.done
+	delete(r.tasks, name)
+}
+
+// fail notes that an interface cannot be answered on.
+func (r *responders) fail(name string, why error, opened, now time.Time) {
+	t := r.troubles[name]
+	if now.Sub(opened) >= retryAtMost {
+		t.pause = 0
+	}
+	pause := min(max(2*t.pause, retryAfter), retryAtMost)
+	r.troubles[name] = trouble{why: why, pause: pause, until: opened.Add(pause)}
+	r.log.Error(why, "cannot announce on an interface; it is tried again", "interface", name)
 }
 
 // start opens a responder. One that cannot be opened is tried again a little later.
 func (r *responders) start(ctx context.Context, i links.Interface, now time.Time) {
 	arp, err := responder.Listen(i.Index, i.MAC, r.counters)
 	if err != nil {
-		r.log.Error(err, "cannot announce on an interface; it is tried again", "interface", i.Name)
-		r.notBefore[i.Name] = now.Add(retryAfter)
+		r.fail(i.Name, err, now, now)
 		return
 	}
+	if t, failed := r.troubles[i.Name]; failed {
+		t.why = nil
+		r.troubles[i.Name] = t
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	task := &running{arp: arp, index: i.Index, mac: i.MAC.String(), cancel: cancel, done: make(chan struct{})}
+	task := &running{arp: arp, index: i.Index, mac: i.MAC.String(), opened: now, cancel: cancel, done: make(chan struct{})}
 	r.tasks[i.Name] = task
-	r.notBefore[i.Name] = now.Add(retryAfter)
 	r.all.Go(func() {
 		defer close(task.done)
 		defer cancel()
-		if err := arp.Run(ctx); err != nil {
-			r.log.Error(err, "stopped announcing on an interface; it is tried again", "interface", i.Name)
+		if task.err = arp.Run(ctx); task.err != nil {
 			wake(r.failed)
 		}
 	})
 }
 
-// announce makes each interface listen to requests for what the cluster announces, and answer for exactly its own addresses.
-func (r *responders) announce(byInterface map[string][]netip.Addr, heard []responder.Range, now time.Time) {
-	for name, task := range r.tasks {
-		if err := task.arp.Hear(heard); err != nil {
-			r.log.Error(err, "cannot listen on an interface; it is opened anew", "interface", name)
-			task.cancel()
-			wake(r.failed)
-			continue
+// hear makes each interface listen to requests for these addresses. One that cannot is opened anew later.
+func (r *responders) hear(ranges []responder.Range, now time.Time) {
+	for name, task := range maps.Clone(r.tasks) {
+		if err := task.arp.Hear(ranges); err != nil {
+			r.stop(name, task)
+			r.fail(name, err, task.opened, now)
 		}
+	}
+}
+
+// own makes each interface answer for exactly its own addresses.
+func (r *responders) own(byInterface map[string][]netip.Addr, now time.Time) {
+	for name, task := range r.tasks {
 		task.arp.Own(byInterface[name], now)
 	}
+}
+
+// answers says whether a responder runs on the interface.
+func (r *responders) answers(name string) bool {
+	task, runs := r.tasks[name]
+	return runs && task.alive()
+}
+
+// reasons are what keeps interfaces with carrier from being answered on, by name.
+func (r *responders) reasons() map[string]string {
+	all := map[string]string{}
+	for name, t := range r.troubles {
+		if t.why != nil {
+			all[name] = t.why.Error()
+		}
+	}
+	return all
+}
+
+// retryIn is when sync has to be called again at the latest.
+func (r *responders) retryIn(now time.Time) time.Duration {
+	next := lookAgain
+	for _, t := range r.troubles {
+		if t.why != nil {
+			next = min(next, max(0, t.until.Sub(now)))
+		}
+	}
+	return next
 }
 
 // wait returns once every responder has ended.

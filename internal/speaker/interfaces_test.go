@@ -2,6 +2,7 @@ package speaker
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/testr"
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/lanyard-dev/lanyard/internal/links"
@@ -82,7 +84,7 @@ func newResponders(t *testing.T) (r *responders, failed <-chan struct{}) {
 	t.Helper()
 	signals := make(chan struct{}, 1)
 	none := func() {}
-	return &responders{log: testr.New(t), failed: signals, tasks: map[string]*running{}, notBefore: map[string]time.Time{},
+	return &responders{log: testr.New(t), failed: signals, tasks: map[string]*running{}, troubles: map[string]trouble{},
 		counters: responder.Counters{Replied: none, Announced: none, Unsent: none, Dropped: func(responder.Drop) {}}}, signals
 }
 
@@ -99,7 +101,8 @@ func TestAnInterfaceThatComesBackIsAnsweredAgain(t *testing.T) {
 
 	near := cable(t)
 	r.sync(ctx, []links.Interface{near}, now)
-	r.announce(own, ranges, now)
+	r.hear(ranges, now)
+	r.own(own, now)
 	awaitAnswer(t, "192.168.1.200", near.MAC)
 
 	ip(t, "link", "delete", "near")
@@ -109,13 +112,14 @@ func TestAnInterfaceThatComesBackIsAnsweredAgain(t *testing.T) {
 		t.Fatal("the loop is not woken")
 	}
 	r.sync(ctx, nil, now)
-	if len(r.tasks) != 0 || r.waiting {
-		t.Errorf("%d responders run, one waits: %v; want neither", len(r.tasks), r.waiting)
+	if len(r.tasks) != 0 || len(r.troubles) != 0 {
+		t.Errorf("%d responders run, %d are in trouble; want neither", len(r.tasks), len(r.troubles))
 	}
 
 	near = cable(t) // with another index and hardware address
 	r.sync(ctx, []links.Interface{near}, now)
-	r.announce(own, ranges, now)
+	r.hear(ranges, now)
+	r.own(own, now)
 	awaitAnswer(t, "192.168.1.200", near.MAC)
 
 	near.Carrier = false // a flap
@@ -125,12 +129,14 @@ func TestAnInterfaceThatComesBackIsAnsweredAgain(t *testing.T) {
 	}
 	near.Carrier = true
 	r.sync(ctx, []links.Interface{near}, now)
-	r.announce(own, ranges, now)
+	r.hear(ranges, now)
+	r.own(own, now)
 	ip(t, "neighbour", "flush", "dev", "far")
 	awaitAnswer(t, "192.168.1.200", near.MAC)
 }
 
-// TestAnInterfaceThatFailsIsTriedAgain a little later, and the loop is told that it has to.
+// TestAnInterfaceThatFailsIsTriedAgain a little later, each time after twice as long; what keeps it from being answered on is told, and
+// nobody takes it for one that is.
 func TestAnInterfaceThatFailsIsTriedAgain(t *testing.T) {
 	inNewNetwork(t)
 	r, _ := newResponders(t)
@@ -142,20 +148,48 @@ func TestAnInterfaceThatFailsIsTriedAgain(t *testing.T) {
 	gone.Index += 1000
 	start := time.Now()
 	for _, step := range []struct {
-		what     string
-		with     links.Interface
-		after    time.Duration
-		runs     bool
-		hasToTry bool
+		what    string
+		with    links.Interface
+		after   time.Duration
+		answers bool
+		again   time.Duration
 	}{
-		{what: "it cannot be opened", with: gone, hasToTry: true},
-		{what: "it could be, but is left alone", with: near, after: retryAfter - 1, hasToTry: true},
-		{what: "it is opened", with: near, after: retryAfter, runs: true},
-		{what: "it goes on", with: near, after: retryAfter + 1, runs: true},
+		{what: "it cannot be opened", with: gone, again: retryAfter},
+		{what: "nor at the next try", with: gone, after: retryAfter, again: 2 * retryAfter},
+		{what: "it could be, but is left alone", with: near, after: 3*retryAfter - 1, again: 1},
+		{what: "it is opened", with: near, after: 3 * retryAfter, answers: true, again: lookAgain},
+		{what: "it goes on", with: near, after: 3*retryAfter + 1, answers: true, again: lookAgain},
 	} {
-		r.sync(ctx, []links.Interface{step.with}, start.Add(step.after))
-		if runs := len(r.tasks) == 1; runs != step.runs || r.waiting != step.hasToTry {
-			t.Errorf("%s: runs: %v, has to try again: %v", step.what, runs, r.waiting)
+		now := start.Add(step.after)
+		r.sync(ctx, []links.Interface{step.with}, now)
+		if answers, again := r.answers("near"), r.retryIn(now); answers != step.answers || again != step.again {
+			t.Errorf("%s: answers: %v, looked at again in %v, want %v and %v", step.what, answers, again, step.answers, step.again)
 		}
+		want := map[string]string{}
+		if !step.answers {
+			want["near"] = "opening the ARP socket: listen packet " + near.MAC.String() + ": bind: no such device"
+		}
+		if diff := cmp.Diff(want, r.reasons()); diff != "" {
+			t.Errorf("%s: reasons (-want +got):\n%s", step.what, diff)
+		}
+	}
+}
+
+// TestFailuresAreForgotten when a responder has run for long, and the pause has an end.
+func TestFailuresAreForgotten(t *testing.T) {
+	r, _ := newResponders(t)
+	opened := time.Now()
+	pauseAfter := func(ran time.Duration) time.Duration {
+		r.fail("eth0", errors.New("network is down"), opened, opened.Add(ran))
+		return r.troubles["eth0"].until.Sub(opened)
+	}
+	for range 10 {
+		pauseAfter(0)
+	}
+	if got := pauseAfter(0); got != retryAtMost {
+		t.Errorf("after many failures it is left alone for %v, want %v", got, retryAtMost)
+	}
+	if got := pauseAfter(retryAtMost); got != retryAfter {
+		t.Errorf("when it has run for long it is left alone for %v from when it was opened, want %v", got, retryAfter)
 	}
 }

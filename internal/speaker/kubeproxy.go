@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -25,50 +28,88 @@ const (
 	askTimeout = time.Second
 )
 
-// askKubeProxy asks kube-proxy what it runs as. That it does not answer is an answer too.
-func askKubeProxy(ctx context.Context, client *http.Client, base string) v1alpha1.NodeKubeProxy {
-	mode, err := get(ctx, client, base+"/proxyMode")
-	if err != nil {
-		return v1alpha1.NodeKubeProxy{Message: fmt.Sprintf("kube-proxy does not answer: %v", err)}
+// kubeProxy is the kube-proxy on the node, as it says itself. Its connection is kept open, which only the process at its other end can do:
+// while it lasts that is the same process, and when it was started need not be asked for again. Its metrics, which say it, are large.
+type kubeProxy struct {
+	client *http.Client
+	base   string
+	// started is when the process at the other end of the connection was started; nil when that is not known.
+	started *metav1.Time
+}
+
+func newKubeProxy(base string) *kubeProxy {
+	return &kubeProxy{base: base, client: &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}}
+}
+
+// ask asks what it runs as. That it does not answer is an answer too.
+func (k *kubeProxy) ask(ctx context.Context) v1alpha1.NodeKubeProxy {
+	mode, same, err := k.get(ctx, "/proxyMode")
+	if !same {
+		k.started = nil
 	}
-	answer := v1alpha1.NodeKubeProxy{Mode: strings.TrimSpace(mode)}
-	metrics, err := get(ctx, client, base+"/metrics")
 	if err != nil {
-		answer.Message = fmt.Sprintf("kube-proxy does not say when it started: %v", err)
+		return v1alpha1.NodeKubeProxy{Message: fmt.Sprintf("kube-proxy does not answer on %s (%s): it does not run, or its metricsBindAddress is another",
+			strings.TrimPrefix(k.base, "http://"), cause(err))}
+	}
+	answer := v1alpha1.NodeKubeProxy{Mode: strings.TrimSpace(mode), StartTime: k.started}
+	if k.started != nil {
 		return answer
+	}
+	metrics, same, err := k.get(ctx, "/metrics")
+	switch {
+	case err != nil:
+		answer.Message = fmt.Sprintf("kube-proxy does not say when it started: %s", cause(err))
+		return answer
+	case !same: // the mode may be that of the process before
+		return v1alpha1.NodeKubeProxy{Message: "kube-proxy closed the connection while it was asked; it is asked again"}
 	}
 	started, err := processStart(metrics)
 	if err != nil {
 		answer.Message = err.Error()
 		return answer
 	}
-	answer.StartTime = &metav1.Time{Time: started}
+	k.started = &metav1.Time{Time: started}
+	answer.StartTime = k.started
 	return answer
+}
+
+// cause is what went wrong, without the connection's own port: it would make each report differ from the one before.
+func cause(err error) string {
+	if requestErr, ok := errors.AsType[*url.Error](err); ok {
+		err = requestErr.Err
+	}
+	if netErr, ok := errors.AsType[*net.OpError](err); ok {
+		err = netErr.Err
+	}
+	return err.Error()
 }
 
 // answerLimit bounds what is read: a kube-proxy with ten thousand Services has some megabytes of metrics.
 const answerLimit = 32 << 20
 
-func get(ctx context.Context, client *http.Client, url string) (string, error) {
+// get asks for one document, and says whether the answer came from the process that gave the one before.
+func (k *kubeProxy) get(ctx context.Context, path string) (body string, same bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	// Of a request that is sent again, because its connection was found closed, the last connection counts.
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { same = c.Reused }})
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.base+path, nil)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	response, err := client.Do(request)
+	response, err := k.client.Do(request)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer response.Body.Close() //nolint:errcheck // only read
-	body, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+	read, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if response.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s answers %s", url, response.Status)
+		return "", same, fmt.Errorf("%s answers %s", path, response.Status)
 	}
-	return string(body), nil
+	return string(read), same, nil
 }
 
 // processStart finds when the process started, to the second, in its Prometheus metrics.
@@ -91,12 +132,13 @@ func processStart(metrics string) (time.Time, error) {
 
 // watchKubeProxy asks again and again and passes on what has changed, until the context ends.
 func watchKubeProxy(ctx context.Context, changed func(v1alpha1.NodeKubeProxy)) error {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	proxy := newKubeProxy(kubeProxyAddress)
+	defer proxy.client.CloseIdleConnections()
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
 	var last *v1alpha1.NodeKubeProxy
 	for {
-		answer := askKubeProxy(ctx, client, kubeProxyAddress)
+		answer := proxy.ask(ctx)
 		if last == nil || answer.Mode != last.Mode || answer.Message != last.Message || !answer.StartTime.Equal(last.StartTime) {
 			last = &answer
 			changed(answer)

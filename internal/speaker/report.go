@@ -29,6 +29,8 @@ type observation struct {
 	verdicts   []verdict
 	since      map[netip.Addr]time.Time
 	members    map[string][]membership.Segment
+	// mute says what keeps interfaces with carrier from being answered on, by name.
+	mute map[string]string
 }
 
 // statusOf returns the observation as the status of the node's NodeNetworking, without kube-proxy.
@@ -37,7 +39,7 @@ func statusOf(o observation) v1alpha1.NodeNetworkingStatus {
 	macs := map[string]string{}
 	for _, i := range o.interfaces {
 		macs[i.Name] = i.MAC.String()
-		described := v1alpha1.NodeInterface{Name: i.Name, MAC: i.MAC.String(), Carrier: v1alpha1.CarrierDown}
+		described := v1alpha1.NodeInterface{Name: i.Name, MAC: i.MAC.String(), Carrier: v1alpha1.CarrierDown, Message: o.mute[i.Name]}
 		if i.Carrier {
 			described.Carrier = v1alpha1.CarrierUp
 		}
@@ -46,26 +48,42 @@ func statusOf(o observation) v1alpha1.NodeNetworkingStatus {
 		}
 		status.Interfaces = append(status.Interfaces, described)
 	}
+	var announced []v1alpha1.AnnouncedIP
+	var unannounced []v1alpha1.UnannouncedIP
 	for _, v := range o.verdicts {
 		switch {
 		case v.decision.Node == o.self && v.iface != "":
-			status.Announced = append(status.Announced, v1alpha1.AnnouncedIP{
+			announced = append(announced, v1alpha1.AnnouncedIP{
 				IP: v.addr.String(), Interface: v.iface, MAC: macs[v.iface], Since: metav1.Time{Time: o.since[v.addr].Truncate(time.Second).UTC()},
 				Reason: string(v.decision.Reason), Message: v.decision.Message,
 			})
 		case v.decision.Node == "":
-			status.Unannounced = append(status.Unannounced, v1alpha1.UnannouncedIP{
-				IP: v.addr.String(), Reason: string(v.decision.Reason), Message: v.decision.Message,
+			unannounced = append(unannounced, v1alpha1.UnannouncedIP{
+				IP: v.addr.String(), Reason: string(v.decision.Reason), Message: v.decision.Message + o.whyMute(v.addr),
 			})
 		}
 	}
+	status.Announced = announced[:min(len(announced), v1alpha1.AnnouncedLimit)]
+	status.Unannounced = unannounced[:min(len(unannounced), v1alpha1.UnannouncedLimit)]
 	for _, name := range slices.Sorted(maps.Keys(o.members)) {
 		if name != o.self {
 			status.Peers = append(status.Peers, name)
 		}
 	}
-	status.AnnouncedCount, status.PeersCount = int32(len(status.Announced)), int32(len(status.Peers)) //nolint:gosec // both are small
+	//nolint:gosec // all are small
+	status.AnnouncedCount, status.UnannouncedCount, status.PeersCount = int32(len(announced)), int32(len(unannounced)), int32(len(status.Peers))
 	return status
+}
+
+// whyMute completes why nobody announces an address, where this node has an interface for it and cannot answer there.
+func (o observation) whyMute(addr netip.Addr) string {
+	for _, i := range o.interfaces {
+		inSubnet := slices.ContainsFunc(i.Addresses, func(p netip.Prefix) bool { return p.Contains(addr) })
+		if why := o.mute[i.Name]; why != "" && inSubnet {
+			return fmt.Sprintf("; %s cannot answer on %s: %s", o.self, i.Name, why)
+		}
+	}
+	return ""
 }
 
 // The pace of reports: the first after a quiet time goes out at once, further ones at most every reportEvery; one that fails is tried

@@ -2,8 +2,10 @@ package speaker
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,8 +31,11 @@ func TestStatusOf(t *testing.T) {
 			{Name: "eth0", Index: 2, MAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}, Carrier: true,
 				Addresses: []netip.Prefix{netip.MustParsePrefix("192.168.1.7/24"), netip.MustParsePrefix("fd00::7/64")}},
 			{Name: "eth1", Index: 3, MAC: net.HardwareAddr{2, 0, 0, 0, 0, 2}},
+			{Name: "eth2", Index: 4, MAC: net.HardwareAddr{2, 0, 0, 0, 0, 3}, Carrier: true, Addresses: []netip.Prefix{netip.MustParsePrefix("10.8.0.7/16")}},
 		},
+		mute: map[string]string{"eth2": "opening the ARP socket: operation not permitted"},
 		verdicts: []verdict{
+			nobody("10.8.9.9", election.NoCandidate, "no node can announce it: 1 without an interface (w1)"),
 			nobody("10.9.9.9", election.NoCandidate, "no node can announce it: there are no nodes"),
 			{addr: netip.MustParseAddr("192.168.1.200"), iface: "eth0",
 				decision: election.Decision{Node: "w1", Reason: election.ElectedExcluded, Message: "unusual"}},
@@ -44,16 +49,48 @@ func TestStatusOf(t *testing.T) {
 		Interfaces: []v1alpha1.NodeInterface{
 			{Name: "eth0", MAC: "02:00:00:00:00:01", Addresses: []string{"192.168.1.7/24", "fd00::7/64"}, Carrier: v1alpha1.CarrierUp},
 			{Name: "eth1", MAC: "02:00:00:00:00:02", Carrier: v1alpha1.CarrierDown},
+			{Name: "eth2", MAC: "02:00:00:00:00:03", Addresses: []string{"10.8.0.7/16"}, Carrier: v1alpha1.CarrierUp,
+				Message: "opening the ARP socket: operation not permitted"},
 		},
 		Announced: []v1alpha1.AnnouncedIP{{IP: "192.168.1.200", Interface: "eth0", MAC: "02:00:00:00:00:01",
 			Since: metav1.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC), Reason: "ElectedExcluded", Message: "unusual"}},
 		AnnouncedCount: 1,
-		Unannounced:    []v1alpha1.UnannouncedIP{{IP: "10.9.9.9", Reason: "NoCandidate", Message: "no node can announce it: there are no nodes"}},
-		Peers:          []string{"cp", "w2"},
-		PeersCount:     2,
+		Unannounced: []v1alpha1.UnannouncedIP{
+			{IP: "10.8.9.9", Reason: "NoCandidate", Message: "no node can announce it: 1 without an interface (w1); " +
+				"w1 cannot answer on eth2: opening the ARP socket: operation not permitted"},
+			{IP: "10.9.9.9", Reason: "NoCandidate", Message: "no node can announce it: there are no nodes"},
+		},
+		UnannouncedCount: 2,
+		Peers:            []string{"cp", "w2"},
+		PeersCount:       2,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+// TestAReportFitsIntoEtcd, which stores no more than 1.5 MiB as one value, whatever the cluster holds. What is not listed is counted.
+func TestAReportFitsIntoEtcd(t *testing.T) {
+	o := observation{self: "w1", members: map[string][]membership.Segment{}}
+	sentence := strings.Repeat("because of this; ", 60) // five names of nodes for each of five obstacles
+	for i := range 10_000 {
+		a := netip.AddrFrom4([4]byte{192, 168, byte(i >> 8), byte(i)})
+		ours, nobodys := elected(a.String(), "w1", "enp129s0f0np0.4000"), nobody(a.String(), election.NoCandidate, sentence)
+		ours.decision.Reason, ours.decision.Message = election.ElectedExcluded, sentence[:150]
+		o.verdicts = append(o.verdicts, ours, nobodys)
+	}
+	got := statusOf(o)
+	stored, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const etcdTakes, theRest = 3 << 19, 64 << 10
+	if len(stored) > etcdTakes-theRest {
+		t.Errorf("the report has %d bytes, want at most %d", len(stored), etcdTakes-theRest)
+	}
+	counts := []int{len(got.Announced), int(got.AnnouncedCount), len(got.Unannounced), int(got.UnannouncedCount)}
+	if diff := cmp.Diff([]int{v1alpha1.AnnouncedLimit, 10_000, v1alpha1.UnannouncedLimit, 10_000}, counts); diff != "" {
+		t.Errorf("listed and counted (-want +got):\n%s", diff)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -18,7 +18,6 @@ import (
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 	"github.com/lanyard-dev/lanyard/internal/configuration"
-	"github.com/lanyard-dev/lanyard/internal/ipam"
 	"github.com/lanyard-dev/lanyard/internal/links"
 	"github.com/lanyard-dev/lanyard/internal/membership"
 	"github.com/lanyard-dev/lanyard/internal/responder"
@@ -27,8 +26,9 @@ import (
 // group is the membership as the speaker uses it.
 type group interface {
 	Members() map[string][]membership.Segment
-	Serve(segments []membership.Segment) error
+	Serve(segments []membership.Segment)
 	Changed() <-chan struct{}
+	Met() <-chan struct{}
 	Run(ctx context.Context, peers func() map[string]netip.AddrPort) error
 }
 
@@ -48,6 +48,9 @@ const coalesce = 5 * time.Millisecond
 // lookAgain is when a pass is made without any event.
 const lookAgain = 10 * time.Second
 
+// meetWithin is how long the first pass waits until the other speakers have been met. Peers that do not answer may be dead.
+const meetWithin = 3 * time.Second
+
 // Speaker is the agent on one node.
 type Speaker struct {
 	config  Config
@@ -60,12 +63,15 @@ type Speaker struct {
 
 	// dirty wakes the loop.
 	dirty chan struct{}
+	// served are the segments that the others were told last.
+	served []membership.Segment
+	// complaint is what was logged last of what does not keep a pass from being made.
+	complaint string
 	// inForce is the last configuration that could be read; nil until there was one.
 	inForce *configuration.Configuration
 	// since is when each address of ours was taken over.
 	since map[netip.Addr]time.Time
-	// ready is set once a pass has been made over synced caches.
-	ready atomic.Bool
+	pulse pulse
 }
 
 // New makes a speaker. The cache is started by Run.
@@ -78,7 +84,10 @@ func New(config Config, c cache.Cache, writer client.Client, g group, metrics *M
 }
 
 // Ready says whether the speaker knows the cluster and acts on it.
-func (s *Speaker) Ready() bool { return s.ready.Load() }
+func (s *Speaker) Ready() bool { return s.pulse.ready(time.Now()) }
+
+// Alive says whether the speaker does not hang.
+func (s *Speaker) Alive() bool { return s.pulse.alive(time.Now()) }
 
 // Run works until the context ends: then it stops answering, and leaves the group so that another takes over at once.
 func (s *Speaker) Run(ctx context.Context) error {
@@ -93,7 +102,7 @@ func (s *Speaker) Run(ctx context.Context) error {
 	})
 	tasks.Go(func() error {
 		if err := s.watchCluster(ctx); err != nil {
-			return err // which ends the other tasks: the kubelet starts the speaker anew
+			return err // which ends the other tasks, and the program: it is started anew
 		}
 		tasks.Go(func() error { return s.group.Run(ctx, func() map[string]netip.AddrPort { return s.peers(ctx) }) })
 		tasks.Go(func() error { return s.loop(ctx) })
@@ -102,7 +111,7 @@ func (s *Speaker) Run(ctx context.Context) error {
 	return tasks.Wait()
 }
 
-// watchCluster starts the informers, and returns once their caches are filled.
+// watchCluster starts the informers, and returns once their caches are filled, or the context has ended.
 func (s *Speaker) watchCluster(ctx context.Context) error {
 	wakeUp := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { wake(s.dirty) },
@@ -118,6 +127,7 @@ func (s *Speaker) watchCluster(ctx context.Context) error {
 			return fmt.Errorf("watching %T: %w", object, err)
 		}
 	}
+	s.cache.WaitForCacheSync(ctx)
 	return nil
 }
 
@@ -130,13 +140,21 @@ func (s *Speaker) peers(ctx context.Context) map[string]netip.AddrPort {
 	return peers
 }
 
-// loop makes a pass after every change.
+// loop makes a pass after every change. The first one waits for the other speakers: alone this one would take every address.
 func (s *Speaker) loop(ctx context.Context) error {
-	r := &responders{log: s.log, counters: s.metrics.counters(), failed: s.dirty, tasks: map[string]*running{}, notBefore: map[string]time.Time{}}
+	r := &responders{log: s.log, counters: s.metrics.counters(), failed: s.dirty, tasks: map[string]*running{}, troubles: map[string]trouble{}}
 	defer r.wait()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.group.Met():
+	case <-time.After(meetWithin):
+		s.log.Info("not all other speakers could be met in time; it is tried again")
+	}
 	again := time.NewTimer(0)
 	defer again.Stop()
 	for {
+		s.pulse.beat(time.Now())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -148,11 +166,10 @@ func (s *Speaker) loop(ctx context.Context) error {
 		if err := s.pass(ctx, r); err != nil && ctx.Err() == nil {
 			s.log.Error(err, "a pass failed, what was announced goes on; it is tried again")
 			next = retryAfter
+		} else {
+			s.pulse.pass(time.Now())
 		}
-		if r.waiting {
-			next = retryAfter
-		}
-		again.Reset(next)
+		again.Reset(min(next, r.retryIn(time.Now())))
 		select { // let a burst of events gather
 		case <-ctx.Done():
 			return nil
@@ -161,47 +178,84 @@ func (s *Speaker) loop(ctx context.Context) error {
 	}
 }
 
-// pass gathers, decides, applies and reports once.
+// pass gathers, decides, applies and reports once. When it fails, what was decided before stays; but the others hear at once of segments on
+// which this node answers no longer.
 func (s *Speaker) pass(ctx context.Context, r *responders) error {
 	interfaces, err := links.List()
+	if err == nil {
+		err = s.act(ctx, r, interfaces)
+	}
 	if err != nil {
-		return err
+		s.serve(slices.DeleteFunc(slices.Clone(s.served), func(segment membership.Segment) bool { return !r.answers(segment.Interface) }))
 	}
-	// Too many subnets to tell is worth a line, and no reason to stop.
-	tellErr := s.group.Serve(segmentsOf(interfaces))
-	latest, configErr := s.source.configuration(ctx)
-	if latest != nil {
-		s.inForce = latest
-	}
+	return err
+}
+
+// act decides and applies. The others are told last which segments this node serves: then it answers for what they leave to it, and on an
+// interface without a responder nothing is left to it.
+func (s *Speaker) act(ctx context.Context, r *responders, interfaces []links.Interface) error {
+	now := time.Now()
+	r.sync(ctx, interfaces, now)
+	configErr := s.learn(ctx)
+	seen := observation{self: s.config.Node, interfaces: interfaces}
 	if s.inForce == nil {
-		s.ready.Store(configErr == nil)
-		s.publish(observation{self: s.config.Node, interfaces: interfaces, members: s.group.Members()})
-		return errors.Join(tellErr, configErr)
+		s.serve(nil)
+		seen.members, seen.mute = s.group.Members(), r.reasons()
+		s.publish(seen)
+		return configErr
 	}
 	members := s.group.Members()
 	snap, err := s.source.snapshot(ctx, s.config.Node, *s.inForce, members)
 	if err != nil {
-		return errors.Join(tellErr, configErr, err)
+		return errors.Join(configErr, err)
 	}
+	r.hear(listened(snap), now)
+	segments, fitErr := membership.Fit(segmentsOf(interfaces, r.answers))
+	members[s.config.Node] = segments
 	verdicts := decide(snap)
-	now := time.Now()
 	s.take(verdicts, now)
-	r.sync(ctx, interfaces, now)
-	r.announce(s.byInterface(verdicts), heard(snap.pools, verdicts), now)
-	s.publish(observation{
-		self: s.config.Node, generation: s.inForce.Generation, interfaces: interfaces, verdicts: verdicts, since: s.since, members: members,
-	})
+	r.own(s.byInterface(verdicts), now)
+	s.serve(segments)
+	seen.generation, seen.verdicts, seen.since, seen.members, seen.mute = s.inForce.Generation, verdicts, s.since, members, r.reasons()
+	s.publish(seen)
 	s.metrics.announced(len(s.since))
-	s.ready.Store(true)
-	return errors.Join(tellErr, configErr)
+	s.complain(errors.Join(configErr, fitErr))
+	return nil
 }
 
-// segmentsOf returns what a node with these interfaces can serve.
-func segmentsOf(interfaces []links.Interface) []membership.Segment {
+// learn takes over the configuration that is stored. One that cannot be read leaves the one before in force.
+func (s *Speaker) learn(ctx context.Context) error {
+	latest, err := s.source.configuration(ctx)
+	if latest != nil {
+		s.inForce = latest
+	}
+	return err
+}
+
+// serve tells the others which segments this node serves.
+func (s *Speaker) serve(segments []membership.Segment) {
+	s.served = segments
+	s.group.Serve(segments)
+}
+
+// complain logs what a person has to mend while the speaker goes on, once.
+func (s *Speaker) complain(err error) {
+	complaint := ""
+	if err != nil {
+		complaint = err.Error()
+	}
+	if complaint != s.complaint && err != nil {
+		s.log.Error(err, "something is left out; the rest goes on")
+	}
+	s.complaint = complaint
+}
+
+// segmentsOf returns what a node with these interfaces serves: those with carrier on which it answers.
+func segmentsOf(interfaces []links.Interface, answers func(name string) bool) []membership.Segment {
 	var segments []membership.Segment
 	for _, i := range interfaces {
 		for _, p := range i.Addresses {
-			if i.Carrier {
+			if i.Carrier && answers(i.Name) {
 				segments = append(segments, membership.Segment{Interface: i.Name, Prefix: p.Masked()})
 			}
 		}
@@ -242,17 +296,19 @@ func (s *Speaker) byInterface(verdicts []verdict) map[string][]netip.Addr {
 	return grouped
 }
 
-// heard returns what requests are listened for: the pools, so that an address that moves here needs no new filter, and the addresses that
-// are still announced after their pool went.
-func heard(pools []ipam.Pool, verdicts []verdict) []responder.Range {
+// listened returns what requests are listened for: the pools, so that an address that moves here needs no new filter, and the addresses
+// that are still announced after their pool went.
+func listened(s snapshot) []responder.Range {
 	var ranges []responder.Range
-	for _, p := range pools {
+	for _, p := range s.pools {
 		for _, r := range p.Ranges {
 			ranges = append(ranges, responder.Range{First: r.First, Last: r.Last})
 		}
 	}
-	for _, v := range verdicts {
-		ranges = append(ranges, responder.Range{First: v.addr, Last: v.addr})
+	for _, svc := range s.services {
+		for a := range svc.draining {
+			ranges = append(ranges, responder.Range{First: a, Last: a})
+		}
 	}
 	return ranges
 }

@@ -1,0 +1,72 @@
+package speaker
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+// CacheOptions watch no more than is read, and keep of each object only what is: every node holds all of the cluster's Services and
+// endpoints.
+func CacheOptions(scheme *runtime.Scheme, namespace string) cache.Options {
+	return cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{
+		&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
+			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", v1alpha1.ConfigurationConfigMap)}}},
+		&corev1.Service{}:            {Transform: slim(slimService)},
+		&discoveryv1.EndpointSlice{}: {Transform: slim(slimEndpoints)},
+		&corev1.Node{}:               {Transform: slim(slimNode)},
+	}}
+}
+
+// slim makes a cache's transformation. What is not of the kind, as the mark of a deletion that was missed, stays as it is.
+func slim[T any](drop func(*T)) func(any) (any, error) {
+	return func(o any) (any, error) {
+		if object, ok := o.(*T); ok {
+			drop(object)
+		}
+		return o, nil
+	}
+}
+
+// slimService keeps of managedFields what says whether we wrote the status.
+func slimService(svc *corev1.Service) {
+	var ours []metav1.ManagedFieldsEntry
+	for _, m := range svc.ManagedFields {
+		if m.Manager == v1alpha1.FieldManager {
+			ours = append(ours, m)
+		}
+	}
+	svc.ManagedFields = ours
+	svc.Annotations = only(svc.Annotations, v1alpha1.AllocatedAnnotation)
+	svc.Labels, svc.Spec.Ports, svc.Spec.Selector = nil, nil, nil
+}
+
+// slimEndpoints keeps which Service the endpoints are of, on which nodes they are, and how they do.
+func slimEndpoints(es *discoveryv1.EndpointSlice) {
+	es.ManagedFields, es.Annotations, es.Ports = nil, nil, nil
+	es.Labels = only(es.Labels, discoveryv1.LabelServiceName)
+	for i := range es.Endpoints {
+		es.Endpoints[i] = discoveryv1.Endpoint{NodeName: es.Endpoints[i].NodeName, Conditions: es.Endpoints[i].Conditions}
+	}
+}
+
+// slimNode keeps the labels, which advertisements select by, the conditions and the addresses.
+func slimNode(n *corev1.Node) {
+	n.ManagedFields, n.Annotations, n.Spec = nil, nil, corev1.NodeSpec{}
+	n.Status = corev1.NodeStatus{Addresses: n.Status.Addresses, Conditions: n.Status.Conditions}
+}
+
+// only returns a map with no other key.
+func only(m map[string]string, key string) map[string]string {
+	value, has := m[key]
+	if !has {
+		return nil
+	}
+	return map[string]string{key: value}
+}

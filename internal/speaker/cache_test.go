@@ -1,0 +1,98 @@
+package speaker
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+// large are the parts of an object's metadata that nobody reads, and one label and one annotation that somebody does.
+func large(label, annotation string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: "ns", Name: "name", UID: types.UID("uid"), ResourceVersion: "7",
+		Labels:        map[string]string{label: "svc", "team": "a"},
+		Annotations:   map[string]string{annotation: "192.168.1.200=lan-pool", "kubectl.kubernetes.io/last-applied-configuration": "{…}"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: "Update"}},
+	}
+}
+
+// TestTheCacheKeepsWhatIsRead, and drops the rest.
+func TestTheCacheKeepsWhatIsRead(t *testing.T) {
+	svc := &corev1.Service{ObjectMeta: large("app", v1alpha1.AllocatedAnnotation)}
+	svc.Spec = corev1.ServiceSpec{Type: "LoadBalancer", ExternalTrafficPolicy: "Local",
+		Ports: []corev1.ServicePort{{Port: 80}}, Selector: map[string]string{"app": "web"}}
+	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.168.1.200"}}
+	svc.ManagedFields = append(svc.ManagedFields, metav1.ManagedFieldsEntry{Manager: v1alpha1.FieldManager, Subresource: "status"})
+	wantSvc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "name", UID: "uid", ResourceVersion: "7",
+		Annotations:   map[string]string{v1alpha1.AllocatedAnnotation: "192.168.1.200=lan-pool"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: v1alpha1.FieldManager, Subresource: "status"}}}}
+	wantSvc.Spec = corev1.ServiceSpec{Type: "LoadBalancer", ExternalTrafficPolicy: "Local"}
+	wantSvc.Status = svc.Status
+
+	ready := discoveryv1.EndpointConditions{Ready: ptr.To(true)}
+	es := &discoveryv1.EndpointSlice{ObjectMeta: large(discoveryv1.LabelServiceName, "note"), AddressType: "IPv4",
+		Ports:     []discoveryv1.EndpointPort{{Port: ptr.To[int32](80)}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}, NodeName: ptr.To("w1"), Conditions: ready, TargetRef: &corev1.ObjectReference{Kind: "Pod"}}}}
+	wantES := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "name", UID: "uid", ResourceVersion: "7",
+		Labels: map[string]string{discoveryv1.LabelServiceName: "svc"}}, AddressType: "IPv4",
+		Endpoints: []discoveryv1.Endpoint{{NodeName: ptr.To("w1"), Conditions: ready}}}
+
+	n := &corev1.Node{ObjectMeta: large("rack", "note"), Spec: corev1.NodeSpec{PodCIDRs: []string{"10.0.0.0/24"}}}
+	n.Status = corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{"nginx"}}},
+		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.168.1.7"}},
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionTrue}}}
+	wantNode := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "name", UID: "uid", ResourceVersion: "7",
+		Labels: map[string]string{"rack": "svc", "team": "a"}}}
+	wantNode.Status = corev1.NodeStatus{Addresses: n.Status.Addresses, Conditions: n.Status.Conditions}
+
+	transforms := map[string]toolscache.TransformFunc{}
+	for kind, by := range CacheOptions(nil, "lanyard-system").ByObject {
+		if by.Transform != nil {
+			transforms[kindOf(kind)] = by.Transform
+		}
+	}
+	for _, tc := range []struct{ has, want client.Object }{{svc, wantSvc}, {es, wantES}, {n, wantNode}} {
+		got, err := transforms[kindOf(tc.has)](tc.has)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(asJSON(t, tc.want), asJSON(t, got)); diff != "" {
+			t.Errorf("%s in the cache (-want +got):\n%s", kindOf(tc.has), diff)
+		}
+		missed := toolscache.DeletedFinalStateUnknown{Key: "ns/name"}
+		if got, err := transforms[kindOf(tc.has)](missed); got != missed || err != nil {
+			t.Errorf("the mark of a deletion becomes %v, %v", got, err)
+		}
+	}
+}
+
+func kindOf(o client.Object) string {
+	switch o.(type) {
+	case *corev1.Service:
+		return "Service"
+	case *discoveryv1.EndpointSlice:
+		return "EndpointSlice"
+	case *corev1.Node:
+		return "Node"
+	}
+	return "another kind"
+}
+
+func asJSON(t *testing.T, o any) string {
+	t.Helper()
+	text, err := json.MarshalIndent(o, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,174 @@
+package speaker
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/membership"
+)
+
+// gossip is a group without others. It notes what it is told.
+type gossip struct {
+	met      chan struct{}
+	served   []membership.Segment
+	onServed func([]membership.Segment)
+}
+
+func (g *gossip) Members() map[string][]membership.Segment {
+	return map[string][]membership.Segment{"w1": nil} // of what it has just been told it hears later
+}
+
+func (g *gossip) Serve(segments []membership.Segment) {
+	g.served = segments
+	if g.onServed != nil {
+		g.onServed(segments)
+	}
+}
+
+func (g *gossip) Changed() <-chan struct{} { return nil }
+
+func (g *gossip) Met() <-chan struct{} { return g.met }
+
+func (g *gossip) Run(ctx context.Context, _ func() map[string]netip.AddrPort) error {
+	<-ctx.Done()
+	return nil
+}
+
+// shaky reads from a cluster until it fails.
+type shaky struct {
+	client.Reader
+	err error
+}
+
+func (s *shaky) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if s.err != nil {
+		return s.err
+	}
+	return s.Reader.List(ctx, list, opts...)
+}
+
+// newSpeaker is the one of w1.
+func newSpeaker(t *testing.T, reader client.Reader, g group) *Speaker {
+	t.Helper()
+	metrics, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{Node: "w1", Namespace: "lanyard-system"}, nil, nil, g, metrics, testr.New(t))
+	s.source.reader = reader
+	return s
+}
+
+// stored is the configuration in force: one pool, announced on one interface.
+func stored() *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "lanyard-system", Name: v1alpha1.ConfigurationConfigMap},
+		Data: map[string]string{v1alpha1.ConfigurationKey: "generation: 7\n" +
+			"ipPools: [{name: lan-pool, addresses: [192.168.1.200-192.168.1.210]}]\nl2Advertisements: [{name: lan-l2, interfaces: [near]}]"},
+	}
+}
+
+// TestTheOthersHearOnlyWhatIsAnswered: what the others hear a node serve they leave to it at once. It answers before they hear it, and they
+// hear of no interface where it does not: without a configuration, without a responder, whatever else fails at the same time.
+func TestTheOthersHearOnlyWhatIsAnswered(t *testing.T) {
+	inNewNetwork(t)
+	near := cable(t)
+	ip(t, "address", "add", "192.168.1.7/24", "dev", "near")
+	r, _ := newResponders(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer r.wait()
+	defer cancel()
+	cluster := fake.NewFakeClient(onNode("w1"), balancer("web", "192.168.1.200"))
+	reader, g := &shaky{Reader: cluster}, &gossip{}
+	s := newSpeaker(t, reader, g)
+
+	both := []membership.Segment{on("far", "192.168.1.0/24"), on("near", "192.168.1.0/24")}
+	fails, mute := errors.New("no answer"), errors.New("operation not permitted")
+	for _, step := range []struct {
+		what     string
+		before   func()
+		onServed func([]membership.Segment)
+		err      error
+		served   []membership.Segment
+		ours     int
+	}{
+		{what: "there is no configuration yet", before: func() {}},
+		{what: "it takes the address over, and answers when the others hear it",
+			before: func() {
+				if err := cluster.Create(ctx, stored()); err != nil {
+					t.Fatal(err)
+				}
+			},
+			onServed: func([]membership.Segment) { awaitAnswer(t, "192.168.1.200", near.MAC) },
+			served:   both, ours: 1},
+		{what: "the cluster cannot be read: all stays as it is",
+			before: func() { reader.err = fails }, err: fails, served: both, ours: 1},
+		{what: "a responder fails meanwhile: the others hear it all the same",
+			before: func() {
+				r.stop("near", r.tasks["near"])
+				r.fail("near", mute, time.Now(), time.Now())
+			},
+			err: fails, served: both[:1], ours: 1},
+		{what: "the cluster can be read again, the responder still fails",
+			before: func() { reader.err = nil }, served: both[:1]},
+		{what: "it is opened again",
+			before: func() { r.troubles["near"] = trouble{} }, served: both, ours: 1},
+	} {
+		step.before()
+		g.onServed = step.onServed
+		if err := s.pass(ctx, r); !errors.Is(err, step.err) {
+			t.Errorf("%s: error is %v, want %v", step.what, err, step.err)
+		}
+		if diff := cmp.Diff(step.served, g.served, compareValues); diff != "" {
+			t.Errorf("%s: what the others hear (-want +got):\n%s", step.what, diff)
+		}
+		if len(s.since) != step.ours {
+			t.Errorf("%s: it has %v, want %d addresses", step.what, s.since, step.ours)
+		}
+	}
+}
+
+// TestTheFirstPassWaitsForTheOthers: before it has met them a speaker would take itself for alone, and take every address over. Peers that do
+// not answer do not keep it for long.
+func TestTheFirstPassWaitsForTheOthers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		meet time.Duration // never when it is 0
+		want time.Duration
+	}{
+		"it meets them":        {meet: time.Second, want: time.Second},
+		"it never meets a few": {want: meetWithin},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inNewNetwork(t) // without an interface: nothing here waits for the network
+				ctx, cancel := context.WithCancel(t.Context())
+				g := &gossip{met: make(chan struct{})}
+				start := time.Now()
+				var took time.Duration
+				g.onServed = func([]membership.Segment) { took = time.Since(start); cancel() }
+				if tc.meet > 0 {
+					time.AfterFunc(tc.meet, func() { close(g.met) })
+				}
+				if err := newSpeaker(t, fake.NewFakeClient(stored()), g).loop(ctx); err != nil {
+					t.Error(err)
+				}
+				if took != tc.want {
+					t.Errorf("its first pass came after %v, want %v", took, tc.want)
+				}
+			})
+		})
+	}
+}
