@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,12 @@ import (
 // parallelWrites is how many Services are patched at a time.
 const parallelWrites = 16
 
+// A write that somebody outran is planned anew shortly over what they wrote, which is no news. When that happens again and again, it is.
+const (
+	outrunRetry   = 50 * time.Millisecond
+	outrunsToTell = 10
+)
+
 // AddressesReconciler gives Services of type LoadBalancer their addresses. Exactly one worker in one manager, the leader, runs it:
 // it plans for all Services at once, so it needs no locks.
 type AddressesReconciler struct {
@@ -37,6 +44,8 @@ type AddressesReconciler struct {
 	services  serviceView
 	// told are the refusals that were said in Events and still hold, so that each is said once.
 	told map[saying]bool
+	// outrun counts the passes in a row that others outran.
+	outrun int
 }
 
 func newAddressesReconciler(mgr ctrl.Manager, b *board, o Options) *AddressesReconciler {
@@ -54,6 +63,7 @@ func (r *AddressesReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.ConfigMap{}, toSingleton, builder.WithPredicates(named(v1alpha1.ConfigurationConfigMap))).
 		Watches(&v1alpha1.ClusterNetworking{}, toSingleton, builder.WithPredicates(specChanged)).
 		Watches(&v1alpha1.NodeNetworking{}, toSingleton, builder.WithPredicates(interfacesChanged)).
+		WatchesRawSource(signals(r.board.withdrawal)).
 		WithOptions(singleWorker).
 		Complete(r)
 }
@@ -75,6 +85,7 @@ func (r *AddressesReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	case absent:
 		plan = atRest(state.pools, state.demand, v1alpha1.ReasonApplyFailed,
 			"no configuration is in force yet: the other conditions of ClusterNetworking \"cluster\" say why")
+	case gone:
 	case withdrawn:
 		err = r.apply(ctx, writesOf(state.demand, nil))
 	case frozen:
@@ -83,10 +94,19 @@ func (r *AddressesReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	case allocating:
 		plan = ipam.Plan(state.pools, state.demand.requests, state.demand.taken)
 		err = r.apply(ctx, writesOf(state.demand, plan.Assignments))
+	}
+	if !errors.Is(err, errOutrun) {
+		r.outrun = 0
+	} else if r.outrun++; r.outrun < outrunsToTell {
+		return ctrl.Result{RequeueAfter: outrunRetry}, nil
+	}
+	if state.standing == allocating {
 		r.tell(state.demand, slices.Concat(plan.Refusals, state.demand.clashes))
 	}
 	plan.Refusals = withoutAddress(plan)
-	r.board.post(func(b *reports) { b.addresses = &addressesReport{inForce: state.inForce, plan: &plan, err: err} })
+	r.board.post(func(b *reports) {
+		b.addresses = &addressesReport{inForce: state.inForce, plan: &plan, clashes: state.demand.clashes, err: err}
+	})
 	return ctrl.Result{}, err
 }
 
@@ -100,7 +120,9 @@ const (
 	frozen
 	// absent: no configuration is in force, and the object exists: keep everything as it is.
 	absent
-	// withdrawn: the object and its configuration are gone: take our addresses back.
+	// gone: neither the object nor a configuration is seen, which proves nothing yet: keep everything as it is.
+	gone
+	// withdrawn: both have been gone for the grace period: take our addresses back.
 	withdrawn
 )
 
@@ -141,8 +163,10 @@ func (r *AddressesReconciler) gather(ctx context.Context) (addressState, error) 
 		state.pools, state.inForce = pools, inForce.Generation
 	case cnet != nil:
 		state.standing = absent
-	default:
+	case r.board.read().withdrawn():
 		state.standing = withdrawn
+	default:
+		state.standing = gone
 	}
 	if cnet != nil && cnet.Spec.ManagementState == v1alpha1.Paused {
 		state.standing = frozen
@@ -151,7 +175,8 @@ func (r *AddressesReconciler) gather(ctx context.Context) (addressState, error) 
 	return state, nil
 }
 
-// apply makes the writes, some at a time. One that fails does not stop the others; all are planned anew on the next pass.
+// apply makes the writes, some at a time. One that fails does not stop the others; all are planned anew on the next pass. The error is
+// errOutrun when nothing worse happened.
 func (r *AddressesReconciler) apply(ctx context.Context, writes []write) error {
 	var (
 		group errgroup.Group
@@ -174,7 +199,24 @@ func (r *AddressesReconciler) apply(ctx context.Context, writes []write) error {
 	}
 	_ = group.Wait() // the functions return no errors: they are in errs
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	if worse := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, errOutrun) }); len(worse) > 0 {
+		errs = worse
+	}
 	return errors.Join(errs...)
+}
+
+// errOutrun says that a Service is not any more what the plan was made from.
+var errOutrun = errors.New("its status was changed meanwhile by somebody else: see whether another controller serves it too")
+
+// testFailed says whether a JSON patch was refused because one of its tests failed. A value that the API server refuses is a 422 too, but
+// comes with the fields that are wrong.
+func testFailed(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details == nil || len(details.Causes) == 0
 }
 
 // write patches one Service and returns it as it is now; nil when it is gone.
@@ -187,6 +229,9 @@ func (r *AddressesReconciler) write(ctx context.Context, w write) (*corev1.Servi
 	err = r.client.Status().Patch(ctx, svc, client.RawPatch(types.JSONPatchType, body), client.FieldOwner(v1alpha1.FieldManager))
 	if apierrors.IsNotFound(err) {
 		return nil, nil
+	}
+	if testFailed(err) {
+		err = errOutrun
 	}
 	if err != nil {
 		return nil, fmt.Errorf("writing the addresses of Service %s/%s: %w", svc.Namespace, svc.Name, err)

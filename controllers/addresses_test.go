@@ -10,10 +10,12 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/ipam"
 )
 
 var _ = Describe("Addresses", func() {
@@ -123,6 +125,40 @@ var _ = Describe("Addresses", func() {
 
 		create(ctx, tutorial())
 		Eventually(addressOf("lb-b")).WithContext(ctx).Should(Equal("192.168.1.201"), "although .200 is free now")
+	})
+
+	It("leaves what Services show alone after a new install, until the object has been gone for the grace period", func(ctx SpecContext) {
+		before := loadBalancer("lb-before")
+		create(ctx, before)
+		before.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.168.1.204", IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)}}
+		Expect(k8s.Status().Update(ctx, before, client.FieldOwner(v1alpha1.FieldManager))).To(Succeed())
+		stop := startManager(false, func(o *Options) { o.WithdrawAfter = time.Hour })
+		Consistently(addressOf("lb-before")).WithContext(ctx).Should(Equal("192.168.1.204"))
+		stop()
+
+		DeferCleanup(startManager(false))
+		Eventually(addressOf("lb-before")).WithContext(ctx).Should(BeEmpty(), "there is no ConfigMap whose deletion could say that the grace is over")
+	})
+
+	It("plans anew over what somebody else wrote meanwhile, which is no failure", func(ctx SpecContext) {
+		stale := loadBalancer("lb-stale")
+		create(ctx, stale)
+		now := stale.DeepCopy()
+		now.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.9.9.9"}}
+		Expect(k8s.Status().Update(ctx, now, client.FieldOwner("somebody-else"))).To(Succeed())
+		r := &AddressesReconciler{client: k8s}
+		outrun := write{service: stale, addresses: from("lan-pool", "192.168.1.200")}
+		_, err := r.write(ctx, outrun)
+		Expect(err).To(MatchError(errOutrun))
+		Expect(addressOf("lb-stale")(ctx)).To(Equal("10.9.9.9"))
+
+		By("telling it from a value that the API server refuses with the same code")
+		refused := write{service: now, addresses: []ipam.Holding{{}}}
+		_, err = r.write(ctx, refused)
+		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+		Expect(err).NotTo(MatchError(errOutrun))
+		Expect(r.apply(ctx, []write{outrun})).To(MatchError(errOutrun))
+		Expect(r.apply(ctx, []write{outrun, refused})).NotTo(MatchError(errOutrun), "the worse of two errors is the one to tell")
 	})
 
 	It("changes no address when the manager restarts, whoever waits", func(ctx SpecContext) {

@@ -1,10 +1,15 @@
 package controllers
 
 import (
+	"context"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 	"github.com/lanyard-dev/lanyard/internal/conditions"
@@ -16,12 +21,14 @@ import (
 //
 //	kubeproxy.go ─┐
 //	dataplane.go ─┼─▶ board ──▶ status.go ──▶ ClusterNetworking.status
-//	addresses.go ─┘
+//	addresses.go ─┘    └──▶ addresses.go: whether addresses may be taken back
 type board struct {
 	mu      sync.Mutex
 	reports reports
 	// posted wakes the status reconciler. One pending signal is enough: it reads all reports.
 	posted chan event.TypedGenericEvent[struct{}]
+	// withdrawal wakes the address reconciler when it may take addresses back, or may not any more.
+	withdrawal chan event.TypedGenericEvent[struct{}]
 }
 
 // reports holds the latest report of each reconciler; nil until its first pass has ended.
@@ -65,7 +72,9 @@ type dataplaneReport struct {
 	problems []conditions.Problem
 	// inForce is the generation of the configuration that is acted on; 0 when there is none.
 	inForce int64
-	err     error
+	// withdrawn means that the object has been gone for the grace period, by the API server's own word.
+	withdrawn bool
+	err       error
 }
 
 // addressesReport is who has which address.
@@ -74,22 +83,46 @@ type addressesReport struct {
 	inForce int64
 	// plan is nil when what it is made from could not be read.
 	plan *ipam.Result
-	err  error
+	// clashes are the Services that keep an address which somebody outside has too.
+	clashes []ipam.Refusal
+	err     error
 }
 
 func newBoard() *board {
-	return &board{posted: make(chan event.TypedGenericEvent[struct{}], 1)}
+	return &board{posted: make(chan event.TypedGenericEvent[struct{}], 1), withdrawal: make(chan event.TypedGenericEvent[struct{}], 1)}
 }
 
-// post changes one report and wakes the status reconciler.
+// withdrawn says whether addresses may be taken back.
+func (r reports) withdrawn() bool { return r.dataplane != nil && r.dataplane.withdrawn }
+
+// post changes one report and wakes who reads it.
 func (b *board) post(change func(*reports)) {
 	b.mu.Lock()
+	before := b.reports.withdrawn()
 	change(&b.reports)
+	after := b.reports.withdrawn()
 	b.mu.Unlock()
-	select {
-	case b.posted <- event.TypedGenericEvent[struct{}]{}:
-	default: // a signal is pending already
+	signal(b.posted)
+	if before != after {
+		signal(b.withdrawal)
 	}
+}
+
+// signal wakes the reader of a channel that holds one signal.
+func signal(c chan<- event.TypedGenericEvent[struct{}]) {
+	select {
+	case c <- event.TypedGenericEvent[struct{}]{}:
+	default: // one is pending already
+	}
+}
+
+// signals is a channel of the board as a source: each signal causes a pass.
+func signals(c <-chan event.TypedGenericEvent[struct{}]) source.Source {
+	return source.TypedChannel(c, handler.TypedFuncs[struct{}, reconcile.Request]{
+		GenericFunc: func(_ context.Context, _ event.TypedGenericEvent[struct{}], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			q.Add(singleton)
+		},
+	})
 }
 
 // read returns the latest reports.

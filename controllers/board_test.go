@@ -45,6 +45,31 @@ func TestReportsSpeakOf(t *testing.T) {
 	}
 }
 
+// TestBoardWakesForAWithdrawal: addresses are planned anew when the grace after a deletion ends and when the object returns, and for no other
+// report.
+func TestBoardWakesForAWithdrawal(t *testing.T) {
+	b := newBoard()
+	for i, step := range []struct {
+		what   string
+		change func(*reports)
+		wakes  bool
+	}{
+		{"the object is there", func(r *reports) { r.dataplane = &dataplaneReport{inForce: 1} }, false},
+		{"addresses report", func(r *reports) { r.addresses = &addressesReport{} }, false},
+		{"the grace is over", func(r *reports) { r.dataplane = &dataplaneReport{withdrawn: true} }, true},
+		{"it still is", func(r *reports) { r.dataplane = &dataplaneReport{withdrawn: true} }, false},
+		{"the object is back", func(r *reports) { r.dataplane = &dataplaneReport{inForce: 1} }, true},
+	} {
+		b.post(step.change)
+		if woken := len(b.withdrawal) == 1; woken != step.wakes {
+			t.Errorf("step %d, %s: woken is %v, want %v", i, step.what, woken, step.wakes)
+		}
+		for len(b.withdrawal) > 0 {
+			<-b.withdrawal
+		}
+	}
+}
+
 // TestBoardWakesOnce posts more than anybody reads: nobody waits, one signal is left, and the last report counts.
 func TestBoardWakesOnce(t *testing.T) {
 	b := newBoard()

@@ -2,12 +2,16 @@ package controllers
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -98,6 +102,23 @@ var _ = Describe("The data plane", func() {
 		Eventually(get).WithContext(ctx).Should(HaveField("Spec.Template.Spec.Containers", ContainElement(HaveField("Image", "lanyard:test"))))
 	})
 
+	It("rolls the speakers when their key is made anew: who has the old one does not hear who has the new one", func(ctx SpecContext) {
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial())
+		Eventually(conditionOf("SpeakersReady")).WithContext(ctx).Should(HavePrefix("False SpeakersNotReady: "))
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.MembershipSecret}}
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
+		before := secret.UID
+		Expect(k8s.Delete(ctx, secret.DeepCopy())).To(Succeed())
+		Eventually(func(g Gomega, ctx context.Context) {
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
+			g.Expect(secret.UID).NotTo(Equal(before))
+			sum := sha256.Sum256([]byte(base64.StdEncoding.EncodeToString(secret.Data[v1alpha1.MembershipKey])))
+			g.Expect(get(ctx)).To(HaveField("Spec.Template.Annotations",
+				HaveKeyWithValue("networking.lanyard.dev/membership-key-checksum", hex.EncodeToString(sum[:]))))
+		}).WithContext(ctx).Should(Succeed())
+	})
+
 	It("removes what it made and no longer renders, and nothing else", func(ctx SpecContext) {
 		DeferCleanup(startManager(false))
 		old := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "lanyard-of-an-older-version", Labels: speakerLabels()}}
@@ -118,6 +139,26 @@ var _ = Describe("The data plane", func() {
 			"(it lacks the label app.kubernetes.io/managed-by=lanyard): rename or delete it; it is tried again"))
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(foreign), foreign)).To(Succeed())
 		Expect(foreign.Data).To(HaveKeyWithValue("theirs", []byte("kept")))
+		ds, err := get(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Consistently(get).WithContext(ctx).Should(HaveField("Generation", ds.Generation), "a key that cannot be written rolls no speaker again and again")
+	})
+
+	It("has its status mended when somebody edits it", func(ctx SpecContext) {
+		DeferCleanup(startManager(false))
+		cnet := tutorial()
+		create(ctx, cnet)
+		Eventually(conditionOf("IPPoolsReady")).WithContext(ctx).Should(HavePrefix("True "))
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(cnet), cnet)).To(Succeed())
+		meta.SetStatusCondition(&cnet.Status.Conditions, metav1.Condition{
+			Type: "IPPoolsReady", Status: metav1.ConditionFalse, Reason: "Edited", ObservedGeneration: cnet.Generation})
+		cnet.Status.Speakers.Summary = "9/9"
+		Expect(k8s.Status().Update(ctx, cnet)).To(Succeed())
+		Eventually(func(g Gomega, ctx context.Context) {
+			g.Expect(conditionOf("IPPoolsReady")(ctx)).To(HavePrefix("True Ready: "))
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(cnet), cnet)).To(Succeed())
+			g.Expect(cnet.Status.Speakers.Summary).To(Equal("0/0"))
+		}).WithContext(ctx).Should(Succeed())
 	})
 
 	It("writes nothing at all while the object is paused", func(ctx SpecContext) {

@@ -16,10 +16,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 	"github.com/lanyard-dev/lanyard/internal/apply"
-	"github.com/lanyard-dev/lanyard/internal/conditions"
 	"github.com/lanyard-dev/lanyard/internal/configuration"
 	"github.com/lanyard-dev/lanyard/internal/dataplane"
 )
@@ -39,6 +39,8 @@ type DataplaneReconciler struct {
 	options   Options
 	now       func() time.Time
 	goneSince time.Time
+	// made is a gossip key that is not in the Secret yet: while it cannot be written, no pass makes another, which would roll the speakers.
+	made []byte
 }
 
 func newDataplaneReconciler(mgr ctrl.Manager, b *board, o Options) *DataplaneReconciler {
@@ -48,14 +50,18 @@ func newDataplaneReconciler(mgr ctrl.Manager, b *board, o Options) *DataplaneRec
 	}
 }
 
-// SetupWithManager registers the reconciler. It watches what it writes, so that drift heals.
+// SetupWithManager registers the reconciler. It watches what it writes, so that drift heals. The first pass needs no event: where there is
+// nothing to watch, addresses of an installation before this one still have to be withdrawn.
 func (r *DataplaneReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	start := make(chan event.TypedGenericEvent[struct{}], 1)
+	signal(start)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("dataplane").
 		Watches(&v1alpha1.ClusterNetworking{}, toSingleton, builder.WithPredicates(specChanged)).
 		Watches(&appsv1.DaemonSet{}, toSingleton, builder.WithPredicates(named(v1alpha1.SpeakerDaemonSet))).
 		Watches(&corev1.Secret{}, toSingleton, builder.WithPredicates(named(v1alpha1.MembershipSecret))).
 		Watches(&corev1.ConfigMap{}, toSingleton, builder.WithPredicates(named(v1alpha1.ConfigurationConfigMap))).
+		WatchesRawSource(signals(start)).
 		WithOptions(singleWorker).
 		Complete(r)
 }
@@ -108,7 +114,11 @@ func (r *DataplaneReconciler) apply(ctx context.Context, cnet *v1alpha1.ClusterN
 		// First the configuration: a speaker that starts should find it.
 		objects = append([]*unstructured.Unstructured{cm}, objects...)
 	}
-	return r.applier().Apply(ctx, objects)
+	if err := r.applier().Apply(ctx, objects); err != nil {
+		return err
+	}
+	r.made = nil // the Secret holds it now; if that is removed, a new key is asked for
+	return nil
 }
 
 // applier writes the speakers' objects. The ConfigMap is no kind that is pruned: while the spec is bad it is not among the objects.
@@ -162,13 +172,17 @@ func (r *DataplaneReconciler) membershipKey(ctx context.Context) ([]byte, error)
 		return nil, err
 	}
 	if secret != nil && len(secret.Data[v1alpha1.MembershipKey]) == membershipKeyBytes {
+		r.made = nil
 		return secret.Data[v1alpha1.MembershipKey], nil
 	}
-	key := make([]byte, membershipKeyBytes)
-	if _, err := rand.Read(key); err != nil {
-		return nil, fmt.Errorf("making the gossip key: %w", err)
+	if r.made == nil {
+		key := make([]byte, membershipKeyBytes)
+		if _, err := rand.Read(key); err != nil {
+			return nil, fmt.Errorf("making the gossip key: %w", err)
+		}
+		r.made = key
 	}
-	return key, nil
+	return r.made, nil
 }
 
 // configMap is the object that holds a configuration. It outlives the manager: nobody owns it, so that an uninstall and a new install
@@ -209,6 +223,6 @@ func (r *DataplaneReconciler) withdraw(ctx context.Context) (ctrl.Result, error)
 		return ctrl.Result{}, fmt.Errorf("removing the configuration: %w", err)
 	}
 	err = r.applier().Apply(ctx, nil)
-	r.board.post(func(b *reports) { b.dataplane = &dataplaneReport{problems: []conditions.Problem{}, err: err} })
+	r.board.post(func(b *reports) { b.dataplane = &dataplaneReport{withdrawn: true, err: err} })
 	return ctrl.Result{}, err
 }

@@ -58,7 +58,7 @@ func TestAtRest(t *testing.T) {
 				Assignments: []ipam.Assignment{has("a-older", from("lan-pool", "192.168.1.200")...)},
 				Refusals: []ipam.Refusal{
 					refusal("b-younger", ipam.AddressTaken, "192.168.1.200 is held by Service default/a-older too, which had it first: "+
-						"give this Service another address, or delete the other"),
+						"this Service gets another as soon as a pool has one, so change what points to 192.168.1.200"),
 					refusal("c-waits", "Paused", "set it to Managed"),
 				},
 				Pools: []ipam.Usage{usage("lan-pool", 11, 1)},

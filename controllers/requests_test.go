@@ -160,9 +160,9 @@ func TestDemandOf(t *testing.T) {
 				asking("thief", ofType(corev1.ServiceTypeClusterIP), externalIPs("192.168.1.200"))},
 			nodes: []v1alpha1.NodeNetworking{nodeWith("w1", "eth0", "192.168.1.200/24")},
 			want: demand{requests: []ipam.Request{request("old", holds("192.168.1.200"))}, clashes: []ipam.Refusal{
-				{Service: "default/old", Reason: ipam.AddressTaken, Message: "192.168.1.200, which this Service has, is claimed by " +
+				{Service: "default/old", Reason: ipam.AddressContested, Message: "192.168.1.200, which this Service has, is claimed by " +
 					"Service default/thief (externalIPs) too: this Service keeps it, and one of the two has to change"},
-				{Service: "default/old", Reason: ipam.AddressTaken, Message: "192.168.1.200, which this Service has, is claimed by " +
+				{Service: "default/old", Reason: ipam.AddressContested, Message: "192.168.1.200, which this Service has, is claimed by " +
 					"node w1, interface eth0 too: this Service keeps it, and one of the two has to change"},
 			}},
 		},

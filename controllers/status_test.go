@@ -7,7 +7,6 @@ import (
 	"math/big"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,166 +22,6 @@ import (
 // at is a moment, in minutes after the Services were made.
 func at(minute int) metav1.Time {
 	return metav1.Time{Time: created.Add(time.Duration(minute) * time.Minute)}
-}
-
-// report is the report of a node whose speaker hears the peers.
-func report(node string, peers string, change ...func(*v1alpha1.NodeNetworkingStatus)) v1alpha1.NodeNetworking {
-	n := v1alpha1.NodeNetworking{ObjectMeta: metav1.ObjectMeta{Name: node}, Status: v1alpha1.NodeNetworkingStatus{Peers: strings.Fields(peers)}}
-	for _, c := range change {
-		c(&n.Status)
-	}
-	return n
-}
-
-func announces(ip string, minute int, message ...string) func(*v1alpha1.NodeNetworkingStatus) {
-	return func(s *v1alpha1.NodeNetworkingStatus) {
-		s.Announced = append(s.Announced, v1alpha1.AnnouncedIP{IP: ip, Interface: "eth0", MAC: "52:54:00:00:00:01", Since: at(minute),
-			Message: strings.Join(message, "")})
-	}
-}
-
-func explains(ip, why string) func(*v1alpha1.NodeNetworkingStatus) {
-	return func(s *v1alpha1.NodeNetworkingStatus) {
-		s.Unannounced = append(s.Unannounced, v1alpha1.UnannouncedIP{IP: ip, Reason: "NoCandidate", Message: why})
-	}
-}
-
-// allocated is an address of default/lb that nobody answers for; with a node, one that this node answers for.
-func allocated(ip, message string) v1alpha1.AllocatedIP {
-	return v1alpha1.AllocatedIP{IP: ip, IPPool: "lan-pool", Services: []string{"default/lb"}, Message: message}
-}
-
-func allocatedOn(node, ip string, minute int, message string) v1alpha1.AllocatedIP {
-	a := allocated(ip, message)
-	since := at(minute)
-	a.Node, a.Interface, a.MAC, a.Since = node, "eth0", "52:54:00:00:00:01", &since
-	return a
-}
-
-func TestAllocatedIPs(t *testing.T) {
-	const ip, nobodyYet = "192.168.1.200", "no speaker has reported that it announces it yet"
-	type reports = []v1alpha1.NodeNetworking
-	for name, tc := range map[string]struct {
-		addresses   []string // of default/lb; ip alone when none are named
-		nodes       reports
-		want        []v1alpha1.AllocatedIP
-		wantMissing []conditions.Unannounced
-		wantRemarks []string
-	}{
-		"the node that announces it": {
-			nodes: reports{report("w1", "w2", announces(ip, 1)), report("w2", "w1")},
-			want:  []v1alpha1.AllocatedIP{allocatedOn("w1", ip, 1, "")},
-		},
-		"the only node there is": {
-			nodes: reports{report("w1", "", announces(ip, 1))},
-			want:  []v1alpha1.AllocatedIP{allocatedOn("w1", ip, 1, "")},
-		},
-		"no speaker has spoken yet": {
-			want:        []v1alpha1.AllocatedIP{allocated(ip, nobodyYet)},
-			wantMissing: []conditions.Unannounced{{IP: ip, Message: nobodyYet}},
-		},
-		"a speaker says why nobody announces it": {
-			nodes:       reports{report("w1", "w2", explains(ip, "no carrier")), report("w2", "w1")},
-			want:        []v1alpha1.AllocatedIP{allocated(ip, "no carrier")},
-			wantMissing: []conditions.Unannounced{{IP: ip, Message: "no carrier", Explained: true}},
-		},
-		"what is unusual about the announcer is remarked": {
-			nodes:       reports{report("cp", "", announces(ip, 1, "only excluded nodes are left"))},
-			want:        []v1alpha1.AllocatedIP{allocatedOn("cp", ip, 1, "only excluded nodes are left")},
-			wantRemarks: []string{ip + ": only excluded nodes are left"},
-		},
-		"of two that announce it, the one that began last: the other has not reported its end yet": {
-			nodes: reports{report("w1", "w2", announces(ip, 1)), report("w2", "w1", announces(ip, 2))},
-			want:  []v1alpha1.AllocatedIP{allocatedOn("w2", ip, 2, "")},
-		},
-		"of two that began in the same second, always the same one": {
-			nodes: reports{report("w1", "w2", announces(ip, 1)), report("w2", "w1", announces(ip, 1))},
-			want:  []v1alpha1.AllocatedIP{allocatedOn("w1", ip, 1, "")},
-		},
-		"a dead node goes on claiming it in the report that it left, even as one that began later": {
-			nodes: reports{report("cp", "w1"), report("w1", "cp", announces(ip, 1)), report("w2", "cp w1", announces(ip, 2))},
-			want:  []v1alpha1.AllocatedIP{allocatedOn("w1", ip, 1, "")},
-		},
-		"nobody has taken over from the dead node yet": {
-			nodes: reports{report("cp", "w1"), report("w1", "cp"), report("w2", "cp w1", announces(ip, 2))},
-			want:  []v1alpha1.AllocatedIP{allocated(ip, "w2 said last that it announces it, but most other speakers do not hear w2")},
-			wantMissing: []conditions.Unannounced{
-				{IP: ip, Message: "w2 said last that it announces it, but most other speakers do not hear w2"}},
-		},
-		"nobody can take over from the dead node, and the living say why": {
-			nodes:       reports{report("cp", "w1", explains(ip, "only w2 is selected")), report("w1", "cp"), report("w2", "cp w1", announces(ip, 2))},
-			want:        []v1alpha1.AllocatedIP{allocated(ip, "only w2 is selected")},
-			wantMissing: []conditions.Unannounced{{IP: ip, Message: "only w2 is selected", Explained: true}},
-		},
-		"what a dead node said before it died explains nothing now": {
-			nodes:       reports{report("cp", "w1"), report("w1", "cp"), report("w2", "cp w1", explains(ip, "no pool"))},
-			want:        []v1alpha1.AllocatedIP{allocated(ip, nobodyYet)},
-			wantMissing: []conditions.Unannounced{{IP: ip, Message: nobodyYet}},
-		},
-		"in the order of addresses; what is missing for a known reason is named first, for messages name but a few": {
-			addresses: []string{"192.168.1.10", "192.168.1.9", "192.168.1.200", "192.168.1.100"},
-			nodes: reports{report("w1", "", announces("192.168.1.100", 1, "odd"), announces("192.168.1.9", 1, "odd"),
-				explains("192.168.1.200", "no carrier"))},
-			want: []v1alpha1.AllocatedIP{allocatedOn("w1", "192.168.1.9", 1, "odd"), allocated("192.168.1.10", nobodyYet),
-				allocatedOn("w1", "192.168.1.100", 1, "odd"), allocated("192.168.1.200", "no carrier")},
-			wantMissing: []conditions.Unannounced{{IP: "192.168.1.200", Message: "no carrier", Explained: true}, {IP: "192.168.1.10", Message: nobodyYet}},
-			wantRemarks: []string{"192.168.1.9: odd", "192.168.1.100: odd"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if tc.addresses == nil {
-				tc.addresses = []string{ip}
-			}
-			for range 2 { // as listed, and the other way round: a cache lists in any order
-				got, missing, remarks := allocatedIPs([]ipam.Assignment{has("lb", from("lan-pool", tc.addresses...)...)}, tc.nodes)
-				if diff := cmp.Diff(tc.want, got); diff != "" {
-					t.Errorf("allocated (-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff(tc.wantMissing, missing); diff != "" {
-					t.Errorf("unannounced (-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff(tc.wantRemarks, remarks); diff != "" {
-					t.Errorf("remarks (-want +got):\n%s", diff)
-				}
-				slices.Reverse(tc.nodes)
-			}
-		})
-	}
-}
-
-func TestHeardOf(t *testing.T) {
-	type reports = []v1alpha1.NodeNetworking
-	for name, tc := range map[string]struct {
-		nodes reports
-		want  string
-	}{
-		"a node that is alone":      {nodes: reports{report("w1", "")}, want: "w1"},
-		"two that hear each other":  {nodes: reports{report("w1", "w2"), report("w2", "w1")}, want: "w1 w2"},
-		"of two, the one that died": {nodes: reports{report("w1", ""), report("w2", "w1")}, want: "w1"},
-		"two on either side of a cut, with nobody to tell which is alive": {nodes: reports{report("w1", ""), report("w2", "")}, want: "w1 w2"},
-		"one that was cut off":         {nodes: reports{report("a", "b"), report("b", "a"), report("c", "")}, want: "a b"},
-		"one whose report lags behind": {nodes: reports{report("a", "b c"), report("b", "a c"), report("c", "")}, want: "a b c"},
-		"one that one of two misheard": {nodes: reports{report("a", "b c"), report("b", "a"), report("c", "a b")}, want: "a b c"},
-		"one that has left no report":  {nodes: reports{report("a", "b new"), report("b", "a new")}, want: "a b"},
-		"a newcomer that the reports of nodes that died before know nothing of": {
-			nodes: reports{report("dead-1", "dead-2 dead-3 old"), report("dead-2", "dead-1 dead-3 old"), report("dead-3", "dead-1 dead-2 old"),
-				report("old", "new other"), report("other", "new old"), report("new", "old other")},
-			want: "new old other"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			heard := heardOf(tc.nodes)
-			var got []string
-			for _, n := range tc.nodes {
-				if heard[n.Name] {
-					got = append(got, n.Name)
-				}
-			}
-			slices.Sort(got)
-			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
-				t.Errorf("heard (-want +got):\n%s", diff)
-			}
-		})
-	}
 }
 
 func TestPoolStatus(t *testing.T) {
@@ -207,29 +46,48 @@ func TestMissingSpeakers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		desired int
 		pods    []corev1.Pod
-		want    []string
+		down    string // a node that is not Ready
+		want    []conditions.MissingSpeaker
 	}{
 		"one that is ready is not missing": {desired: 1, pods: []corev1.Pod{pod(running, podReady)}},
-		"in the order of nodes, each with its reason": {
+		"each with its reason, in the order of nodes; who does not start without a person goes first": {
 			desired: 4,
 			pods: []corev1.Pod{pod(on("w3"), waiting("ContainerCreating", "")), pod(on("w1"), waiting("ImagePullBackOff", "")), pod(on("w2"), running, podReady),
 				pod(on("w4"), running, stopping)},
-			want: []string{"w1 (ImagePullBackOff)", "w3 (starting)", "w4 (being replaced)"},
+			want: []conditions.MissingSpeaker{{Text: "w1 (ImagePullBackOff; see events and log of pod p-x)", Stuck: true},
+				{Text: "w3 (starting)"}, {Text: "w4 (being replaced)"}},
+		},
+		"who is stuck goes before who starts, whatever the names": {
+			desired: 2, pods: []corev1.Pod{pod(on("a"), waiting("ContainerCreating", "")), pod(on("b"), waiting("ErrImagePull", "not found"))},
+			want: []conditions.MissingSpeaker{{Text: "b (ErrImagePull: not found; see events and log of pod p-x)", Stuck: true}, {Text: "a (starting)"}},
+		},
+		"one that runs and is not ready, on a node that is": {
+			desired: 1, pods: []corev1.Pod{pod(running, podCondition(corev1.PodReady, corev1.ConditionFalse, "", ""))},
+			want: []conditions.MissingSpeaker{{Text: "w1 (runs but is not ready: if this lasts, see the log of pod p-x)"}},
 		},
 		"a node that died leaves a pod that seems to run": {
-			desired: 1, pods: []corev1.Pod{pod(running, podCondition(corev1.PodReady, corev1.ConditionFalse, "", ""))},
-			want: []string{"w1 (runs but is not ready: see whether the node is up, and the log of pod p-x)"},
+			desired: 1, pods: []corev1.Pod{pod(running, podCondition(corev1.PodReady, corev1.ConditionFalse, "", ""))}, down: "w1",
+			want: []conditions.MissingSpeaker{{Text: "w1 (the node is not Ready: see whether it and its kubelet run)", Stuck: true}},
 		},
 		"a pod that no node takes": {
 			desired: 1, pods: []corev1.Pod{pod(on(""), podCondition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable", "1 Insufficient cpu"))},
-			want: []string{"pod p-x without a node (Unschedulable: 1 Insufficient cpu)"},
+			want: []conditions.MissingSpeaker{
+				{Text: "pod p-x without a node (Unschedulable: 1 Insufficient cpu; see events and log of pod p-x)", Stuck: true}},
 		},
 		"pods that nobody may make": {
-			desired: 3, pods: []corev1.Pod{pod(running, podReady)}, want: []string{"2 without a pod (see the events of DaemonSet lanyard-speaker)"},
+			desired: 3, pods: []corev1.Pod{pod(running, podReady)},
+			want: []conditions.MissingSpeaker{{Text: "2 without a pod (if this lasts, see the events of DaemonSet lanyard-speaker)"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, missingSpeakers(tc.desired, tc.pods)); diff != "" {
+			up := corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}
+			nodes := []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: up}, {ObjectMeta: metav1.ObjectMeta{Name: "w1"}, Status: up}}
+			for i := range nodes {
+				if nodes[i].Name == tc.down {
+					nodes[i].Status.Conditions[0].Status = corev1.ConditionUnknown
+				}
+			}
+			if diff := cmp.Diff(tc.want, missingSpeakers(tc.desired, tc.pods, nodes)); diff != "" {
 				t.Errorf("missing speakers (-want +got):\n%s", diff)
 			}
 		})
@@ -237,7 +95,7 @@ func TestMissingSpeakers(t *testing.T) {
 }
 
 // network is a cluster of two nodes where all is well; change, if any, changes what was observed.
-func network(change func(*reports)) (*v1alpha1.ClusterNetworking, reports, conditions.Speakers, []v1alpha1.NodeNetworking) {
+func network(change func(*reports)) (*v1alpha1.ClusterNetworking, reports, seen, []v1alpha1.NodeNetworking) {
 	cnet := tutorial()
 	cnet.Generation = 3
 	r := reports{
@@ -255,7 +113,7 @@ func network(change func(*reports)) (*v1alpha1.ClusterNetworking, reports, condi
 		change(&r)
 	}
 	nodes := []v1alpha1.NodeNetworking{report("w1", "w2", announces("192.168.1.200", 1)), report("w2", "w1")}
-	return cnet, r, conditions.Speakers{Desired: 2, Ready: 2}, nodes
+	return cnet, r, seen{Speakers: conditions.Speakers{Desired: 2, Ready: 2}}, nodes
 }
 
 func TestFill(t *testing.T) {
@@ -302,6 +160,14 @@ func TestFill(t *testing.T) {
 				"SpeakersReady": "False AddressesNotAnnounced: " + nobodyYet,
 				"Progressing":   "True AddressesNotAnnounced: " + nobodyYet,
 				"Degraded":      "True ServicesPending: default/waits (PoolExhausted): all in use",
+			},
+		},
+		"somebody lists a Service's address among its externalIPs: a remark, for everyone may do that": {
+			observe: func(r *reports) {
+				r.addresses.clashes = []ipam.Refusal{refusal("lb", ipam.AddressContested, "claimed by another")}
+			},
+			conditions: map[string]string{
+				"IPPoolsReady": "True Ready: every Service that asks for an address has one; default/lb (AddressContested): claimed by another",
 			},
 		},
 		"while Services cannot be read, what was known of addresses stays": {

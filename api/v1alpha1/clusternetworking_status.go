@@ -83,7 +83,7 @@ type AddressSummary struct {
 	// Used is how many addresses Services have.
 	// +optional
 	Used string `json:"used,omitempty"`
-	// Free is how many addresses are left.
+	// Free is how many addresses nobody has: neither a Service of Lanyard's nor anybody else that is known, such as a node.
 	// +optional
 	Free string `json:"free,omitempty"`
 }
@@ -109,7 +109,7 @@ type IPPoolStatus struct {
 	Total string `json:"total"`
 	// Allocated is how many of them Services have.
 	Allocated string `json:"allocated"`
-	// Available is how many of them are free.
+	// Available is how many of them nobody has. What somebody else has, such as a node, is neither allocated nor available.
 	Available string `json:"available"`
 }
 
@@ -135,7 +135,7 @@ type AllocatedIP struct {
 	// Since is when the node began to answer.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
-	// Message says why no node answers, or what is unusual about the one that does.
+	// Message says why no node answers, which nodes answer although one should, or what is unusual about the one that does.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

@@ -195,7 +195,8 @@ type SpeakerSpec struct {
 	LogLevel LogLevel `json:"logLevel,omitempty"`
 
 	// MembershipPort is the TCP and UDP port on the node's network by which speakers watch each other. It differs from
-	// MetalLB's 7946, so that both can run side by side.
+	// MetalLB's 7946, so that both can run side by side. A change restarts the speakers one by one. Until the last has
+	// restarted, those on the old port and those on the new do not hear each other, and one of each may answer for an address.
 	// +optional
 	// +kubebuilder:default=7956
 	// +kubebuilder:validation:Minimum=1

@@ -8,7 +8,7 @@ const (
 	ConditionKubeProxyReady = "KubeProxyReady"
 	// ConditionIPPoolsReady is True when the pools are valid and every Service that asks for an address has one.
 	ConditionIPPoolsReady = "IPPoolsReady"
-	// ConditionSpeakersReady is True when every speaker runs and every allocated address is announced.
+	// ConditionSpeakersReady is True when every speaker runs and every allocated address is announced, by one of them.
 	ConditionSpeakersReady = "SpeakersReady"
 	// ConditionProgressing is True while a change is being made.
 	ConditionProgressing = "Progressing"
@@ -40,6 +40,8 @@ const (
 	ReasonServicesPending = "ServicesPending"
 	// ReasonSpeakersNotReady says that speakers are missing or not ready.
 	ReasonSpeakersNotReady = "SpeakersNotReady"
+	// ReasonSpeakersSplit says that speakers which do not hear each other answer for the same address.
+	ReasonSpeakersSplit = "SpeakersSplit"
 	// ReasonAddressesNotAnnounced says that no node answers for some allocated addresses.
 	ReasonAddressesNotAnnounced = "AddressesNotAnnounced"
 	// ReasonComplete says that no change is under way.

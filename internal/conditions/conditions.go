@@ -1,7 +1,9 @@
 package conditions
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,27 +45,32 @@ type Problem struct {
 type Facts struct {
 	Generation int64
 	State      v1alpha1.ManagementState
-	// Problems are what is wrong in the spec; while there are any, InForce is the generation whose configuration is acted on.
+	// Problems are what is wrong in the spec.
 	Problems []Problem
-	InForce  int64
+	// InForce is the generation whose configuration is acted on; 0 when there is none. It is the spec's unless there are problems.
+	InForce int64
 	// KubeProxy is the verdict of the kube-proxy reconciler.
 	KubeProxy Verdict
 	// DataplaneError says why the speakers' objects could not be written. Empty when they were.
 	DataplaneError string
-	// Pools is how many pools are in force.
+	// Pools is how many pools the spec has.
 	Pools int
 	// Refusals are the Services without an address.
 	Refusals []Refusal
+	// Clashes are the Services that keep an address which somebody else has too.
+	Clashes []Refusal
 	// AddressesError says why assignments could not be written. Empty when they were.
 	AddressesError string
 	Speakers       Speakers
+	// Split are sentences about allocated addresses for which several nodes answer that do not hear each other.
+	Split []string
 	// Unannounced are allocated addresses for which no node answers.
 	Unannounced []Unannounced
 	// Remarks are things that work but are unusual, such as an address on an excluded node.
 	Remarks []string
 }
 
-// Refusal is a Service that has no address, and why.
+// Refusal is a Service that does not have what it asks for, or not alone, and why.
 type Refusal struct {
 	Service, Reason, Message string
 }
@@ -71,8 +78,16 @@ type Refusal struct {
 // Speakers counts the speakers and names those that are missing.
 type Speakers struct {
 	Desired, Ready int32
-	// Missing are the nodes whose speaker is not ready, in order, each with its reason ("k8s-wl-01 (ImagePullBackOff)").
-	Missing []string
+	// Missing are those that are not ready, in the order to name them.
+	Missing []MissingSpeaker
+}
+
+// MissingSpeaker is a speaker that is not ready.
+type MissingSpeaker struct {
+	// Text names its node with the reason ("k8s-wl-01 (ImagePullBackOff)").
+	Text string
+	// Stuck means that it does not become ready without a person.
+	Stuck bool
 }
 
 // Unannounced is an allocated address for which no node answers.
@@ -125,16 +140,28 @@ func ipPools(f Facts) Verdict {
 	case f.AddressesError != "":
 		return Verdict{Failing, v1alpha1.ReasonApplyFailed, f.AddressesError + "; it is tried again"}
 	case len(f.Refusals) > 0:
-		var texts []string
-		for _, r := range f.Refusals {
-			texts = append(texts, fmt.Sprintf("%s (%s): %s", r.Service, r.Reason, r.Message))
-		}
-		return Verdict{Failing, v1alpha1.ReasonServicesPending, first(texts, "Service")}
+		return Verdict{Failing, v1alpha1.ReasonServicesPending, refusals(f.Refusals) + clashes(f)}
 	case f.Pools == 0:
-		return Verdict{Settled, v1alpha1.ReasonNotManaged, "spec.ipPools is empty: Services of type LoadBalancer get no address"}
+		return Verdict{Settled, v1alpha1.ReasonNotManaged, "spec.ipPools is empty: Services of type LoadBalancer get no address" + clashes(f)}
 	default:
-		return Verdict{Settled, v1alpha1.ReasonReady, "every Service that asks for an address has one"}
+		return Verdict{Settled, v1alpha1.ReasonReady, "every Service that asks for an address has one" + clashes(f)}
 	}
+}
+
+func refusals(all []Refusal) string {
+	var texts []string
+	for _, r := range all {
+		texts = append(texts, fmt.Sprintf("%s (%s): %s", r.Service, r.Reason, r.Message))
+	}
+	return first(texts, "Service")
+}
+
+// clashes are a remark, for whoever lists somebody's address among its externalIPs must not turn the summary red.
+func clashes(f Facts) string {
+	if len(f.Clashes) == 0 {
+		return ""
+	}
+	return "; " + refusals(f.Clashes)
 }
 
 func problems(f Facts) string {
@@ -149,26 +176,57 @@ func problems(f Facts) string {
 	return first(texts, "problem") + "; " + inForce
 }
 
-// speakers judges the speakers: they run, and somebody answers for every address.
+// speakers judges the speakers: they run, and exactly one answers for each address.
 func speakers(f Facts) Verdict {
-	switch {
-	case f.DataplaneError != "":
+	if f.DataplaneError != "" {
 		return Verdict{Failing, v1alpha1.ReasonApplyFailed, f.DataplaneError + "; it is tried again"}
-	case len(f.Unannounced) > 0:
-		return unannounced(f.Unannounced)
-	case f.Speakers.Desired == 0:
-		return Verdict{Working, v1alpha1.ReasonSpeakersNotReady, "no node runs a speaker yet: if this lasts, look at spec.speaker.nodeSelector and at " +
-			"the events of DaemonSet " + v1alpha1.SpeakerDaemonSet}
-	case f.Speakers.Ready < f.Speakers.Desired:
-		return Verdict{Working, v1alpha1.ReasonSpeakersNotReady, fmt.Sprintf("%d of %d speakers are ready; not ready: %s",
-			f.Speakers.Ready, f.Speakers.Desired, first(f.Speakers.Missing, "node"))}
-	default:
-		message := fmt.Sprintf("%d of %d speakers are ready", f.Speakers.Ready, f.Speakers.Desired)
-		if len(f.Remarks) > 0 {
-			message += "; " + first(f.Remarks, "remark")
-		}
-		return Verdict{Settled, v1alpha1.ReasonReady, message}
 	}
+	var open []Verdict
+	if len(f.Split) > 0 {
+		open = append(open, Verdict{Failing, v1alpha1.ReasonSpeakersSplit, first(f.Split, "address")})
+	}
+	if f.Speakers.Desired == 0 || f.Speakers.Ready < f.Speakers.Desired {
+		open = append(open, missing(f.Speakers))
+	}
+	if len(f.Unannounced) > 0 {
+		open = append(open, unannounced(f.Unannounced))
+	}
+	if len(open) > 0 {
+		return gravest(open)
+	}
+	message := fmt.Sprintf("%d of %d speakers are ready", f.Speakers.Ready, f.Speakers.Desired)
+	if len(f.Remarks) > 0 {
+		message += "; " + first(f.Remarks, "remark")
+	}
+	return Verdict{Settled, v1alpha1.ReasonReady, message}
+}
+
+// gravest joins verdicts: the one that needs a person most, the first of equals, gives reason and standing, all of them the message.
+func gravest(all []Verdict) Verdict {
+	slices.SortStableFunc(all, func(a, b Verdict) int { return cmp.Compare(b.Standing, a.Standing) })
+	joined := all[0]
+	for _, v := range all[1:] {
+		joined.Message += ". " + v.Message
+	}
+	return joined
+}
+
+// missing judges speakers that are not ready: most are just starting.
+func missing(s Speakers) Verdict {
+	v := Verdict{Standing: Working, Reason: v1alpha1.ReasonSpeakersNotReady}
+	if s.Desired == 0 {
+		v.Message = "no node runs a speaker yet: if this lasts, look at spec.speaker.nodeSelector and at the events of DaemonSet " + v1alpha1.SpeakerDaemonSet
+		return v
+	}
+	var texts []string
+	for _, m := range s.Missing {
+		texts = append(texts, m.Text)
+		if m.Stuck {
+			v.Standing = Failing
+		}
+	}
+	v.Message = fmt.Sprintf("%d of %d speakers are ready; not ready: %s", s.Ready, s.Desired, first(texts, "node"))
+	return v
 }
 
 // unannounced judges addresses that nobody answers for: a person is needed where a speaker can say why.

@@ -90,13 +90,61 @@ func TestFor(t *testing.T) {
 		},
 		"a speaker that is missing is named": {
 			facts: func(f *Facts) {
-				f.Speakers = Speakers{Desired: 3, Ready: 2, Missing: []string{"k8s-wl-01 (ImagePullBackOff)"}}
+				f.Speakers = Speakers{Desired: 3, Ready: 2, Missing: []MissingSpeaker{{Text: "k8s-wl-01 (starting)"}}}
 			},
 			want: []metav1.Condition{
-				is("Ready", no, "SpeakersNotReady", "SpeakersReady: 2 of 3 speakers are ready; not ready: k8s-wl-01 (ImagePullBackOff)"),
+				is("Ready", no, "SpeakersNotReady", "SpeakersReady: 2 of 3 speakers are ready; not ready: k8s-wl-01 (starting)"),
 				kubeProxyReady, poolsReady,
-				is("SpeakersReady", no, "SpeakersNotReady", "2 of 3 speakers are ready; not ready: k8s-wl-01 (ImagePullBackOff)"),
-				is("Progressing", yes, "SpeakersNotReady", "2 of 3 speakers are ready; not ready: k8s-wl-01 (ImagePullBackOff)"), fine,
+				is("SpeakersReady", no, "SpeakersNotReady", "2 of 3 speakers are ready; not ready: k8s-wl-01 (starting)"),
+				is("Progressing", yes, "SpeakersNotReady", "2 of 3 speakers are ready; not ready: k8s-wl-01 (starting)"), fine,
+			},
+		},
+		"a speaker whose image cannot be pulled needs a person, and an address that waits for it does not hide that": {
+			facts: func(f *Facts) {
+				f.Speakers = Speakers{Desired: 3, Ready: 2, Missing: []MissingSpeaker{{Text: "k8s-wl-01 (ImagePullBackOff)", Stuck: true}}}
+				f.Unannounced = []Unannounced{{IP: "10.0.0.1", Message: "not yet"}}
+			},
+			want: []metav1.Condition{
+				is("Ready", no, "SpeakersNotReady", "SpeakersReady: 2 of 3 speakers are ready; not ready: k8s-wl-01 (ImagePullBackOff). 10.0.0.1: not yet"),
+				kubeProxyReady, poolsReady,
+				is("SpeakersReady", no, "SpeakersNotReady", "2 of 3 speakers are ready; not ready: k8s-wl-01 (ImagePullBackOff). 10.0.0.1: not yet"),
+				noChange,
+				is("Degraded", yes, "SpeakersNotReady", "2 of 3 speakers are ready; not ready: k8s-wl-01 (ImagePullBackOff). 10.0.0.1: not yet"),
+			},
+		},
+		"an address that nobody can answer for goes before a speaker that starts": {
+			facts: func(f *Facts) {
+				f.Speakers = Speakers{Desired: 3, Ready: 2, Missing: []MissingSpeaker{{Text: "k8s-wl-01 (starting)"}}}
+				f.Unannounced = []Unannounced{{IP: "10.9.9.9", Message: "no subnet", Explained: true}}
+			},
+			want: []metav1.Condition{
+				is("Ready", no, "AddressesNotAnnounced", "SpeakersReady: 10.9.9.9: no subnet. 2 of 3 speakers are ready; not ready: k8s-wl-01 (starting)"),
+				kubeProxyReady, poolsReady,
+				is("SpeakersReady", no, "AddressesNotAnnounced", "10.9.9.9: no subnet. 2 of 3 speakers are ready; not ready: k8s-wl-01 (starting)"),
+				noChange,
+				is("Degraded", yes, "AddressesNotAnnounced", "10.9.9.9: no subnet. 2 of 3 speakers are ready; not ready: k8s-wl-01 (starting)"),
+			},
+		},
+		"nodes that do not hear each other and answer for one address, although every speaker is ready": {
+			facts: func(f *Facts) { f.Split = []string{"10.0.0.1: w1 and w2 answer for it at once"} },
+			want: []metav1.Condition{
+				is("Ready", no, "SpeakersSplit", "SpeakersReady: 10.0.0.1: w1 and w2 answer for it at once"),
+				kubeProxyReady, poolsReady,
+				is("SpeakersReady", no, "SpeakersSplit", "10.0.0.1: w1 and w2 answer for it at once"), noChange,
+				is("Degraded", yes, "SpeakersSplit", "10.0.0.1: w1 and w2 answer for it at once"),
+			},
+		},
+		"a Service whose address somebody else has too is remarked on, beside those that wait": {
+			facts: func(f *Facts) {
+				f.Refusals = []Refusal{{Service: "a/1", Reason: "PoolExhausted", Message: "full"}}
+				f.Clashes = []Refusal{{Service: "a/2", Reason: "AddressContested", Message: "claimed by node w1 too"}}
+			},
+			want: []metav1.Condition{
+				is("Ready", no, "ServicesPending", "IPPoolsReady: a/1 (PoolExhausted): full; a/2 (AddressContested): claimed by node w1 too"),
+				kubeProxyReady,
+				is("IPPoolsReady", no, "ServicesPending", "a/1 (PoolExhausted): full; a/2 (AddressContested): claimed by node w1 too"),
+				speakersReady, noChange,
+				is("Degraded", yes, "ServicesPending", "a/1 (PoolExhausted): full; a/2 (AddressContested): claimed by node w1 too"),
 			},
 		},
 		"an address that nobody answers for": {

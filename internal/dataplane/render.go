@@ -56,6 +56,9 @@ type Values struct {
 // defaultPort is the membership port when the spec, made before the field had a default, names none.
 const defaultPort = 7956
 
+// MembershipPort is the TCP and UDP port by which the speakers hear each other.
+func MembershipPort(s v1alpha1.SpeakerSpec) int { return cmp.Or(int(s.MembershipPort), defaultPort) }
+
 // Render returns the speakers' objects, sorted by kind and name. The same values give the same objects.
 func Render(v Values) ([]*unstructured.Unstructured, error) {
 	loaded, err := load()
@@ -131,7 +134,7 @@ func (v Values) chartValues() map[string]any {
 			"secret":  v1alpha1.MembershipSecret,
 			"keyName": v1alpha1.MembershipKey,
 			"key":     base64.StdEncoding.EncodeToString(v.MembershipKey),
-			"port":    strconv.Itoa(cmp.Or(int(speaker.MembershipPort), defaultPort)),
+			"port":    strconv.Itoa(MembershipPort(speaker)),
 		},
 		"speaker": map[string]any{
 			"name":             v1alpha1.SpeakerDaemonSet,

@@ -96,7 +96,10 @@ const (
 	NoPool            Reason = "NoPool"
 	PoolExhausted     Reason = "PoolExhausted"
 	FamilyUnavailable Reason = "FamilyUnavailable"
-	AddressTaken      Reason = "AddressTaken"
+	// AddressTaken: another Service had it first, and this one gets another.
+	AddressTaken Reason = "AddressTaken"
+	// AddressContested: somebody outside has it too, and the Service keeps it.
+	AddressContested Reason = "AddressContested"
 )
 
 // Refusal says why a Service lacks an address.
@@ -106,7 +109,7 @@ type Refusal struct {
 	Message string
 }
 
-// Usage is how far a pool is used.
+// Usage is how far a pool is used. What somebody outside has is neither allocated nor available.
 type Usage struct {
 	Pool                        string
 	Total, Allocated, Available *big.Int
@@ -151,7 +154,7 @@ func Plan(pools []Pool, requests []Request, taken []Taken) Result {
 	}
 	slices.SortFunc(result.Assignments, func(a, b Assignment) int { return strings.Compare(a.Service, b.Service) })
 	slices.SortStableFunc(result.Refusals, func(a, b Refusal) int { return strings.Compare(a.Service, b.Service) })
-	result.Pools = p.usage()
+	result.Pools = p.usage(result.Assignments)
 	return result
 }
 
@@ -169,7 +172,7 @@ func (p *planner) keep(r Request) (kept []Holding, refused []Refusal) {
 	for _, a := range r.Holds {
 		if owner, clash := p.owners[a]; clash {
 			refused = append(refused, Refusal{Service: r.Service, Reason: AddressTaken, Message: fmt.Sprintf(
-				"%s is held by %s too, which had it first: give this Service another address, or delete the other", a, owner)})
+				"%s is held by %s too, which had it first: this Service gets another as soon as a pool has one, so change what points to %s", a, owner, a)})
 			continue
 		}
 		p.owners[a] = "Service " + r.Service
@@ -292,18 +295,24 @@ func (p *planner) lowestFreeIn(r *Range, f Family) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// usage counts each pool. An address that somebody outside has counts as allocated: it cannot be given.
-func (p *planner) usage() []Usage {
+// usage counts each pool: what Services have after the plan, and what nobody has at all.
+func (p *planner) usage(assignments []Assignment) []Usage {
+	allocated := map[string]int64{}
+	for _, a := range assignments {
+		for _, h := range a.Addresses {
+			allocated[h.Pool]++
+		}
+	}
 	var all []Usage
 	for _, pool := range p.pools {
-		used := 0
+		owned := int64(0)
 		for a := range p.owners {
 			if pool.Contains(a) {
-				used++
+				owned++
 			}
 		}
-		u := Usage{Pool: pool.Name, Total: pool.Size(), Allocated: big.NewInt(int64(used))}
-		u.Available = new(big.Int).Sub(u.Total, u.Allocated)
+		u := Usage{Pool: pool.Name, Total: pool.Size(), Allocated: big.NewInt(allocated[pool.Name])}
+		u.Available = new(big.Int).Sub(u.Total, big.NewInt(owned))
 		all = append(all, u)
 	}
 	return all

@@ -79,7 +79,8 @@ func TestPlan(t *testing.T) {
 			requests:        []Request{wants("a/young", at(9), "192.168.1.200"), wants("z/old", at(1), "192.168.1.200")},
 			wantAssignments: []Assignment{has("a/young", "lan", "192.168.1.201"), has("z/old", "lan", "192.168.1.200")},
 			wantRefusals: []Refusal{{Service: "a/young", Reason: AddressTaken,
-				Message: "192.168.1.200 is held by Service z/old too, which had it first: give this Service another address, or delete the other"}},
+				Message: "192.168.1.200 is held by Service z/old too, which had it first: " +
+					"this Service gets another as soon as a pool has one, so change what points to 192.168.1.200"}},
 		},
 		"an address on a node's interface is not given": {
 			pools:           tutorial,
@@ -154,13 +155,15 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestPlanCountsPools has a Service in the pool and one that drains, and an address of the pool that a node has: nobody's to give, but no
+// Service's either.
 func TestPlanCountsPools(t *testing.T) {
 	pools := []Pool{{Name: "lan", Ranges: []Range{mustRange(t, "192.168.1.200-192.168.1.210")}}, {Name: "six", Ranges: []Range{mustRange(t, "fd00::/64")}}}
 	got := Plan(pools, []Request{wants("a/1", at(1)), wants("a/drained", at(2), "10.0.0.1")},
 		[]Taken{{Addr: netip.MustParseAddr("192.168.1.205"), By: "node n, interface eth0"}}).Pools
 	huge, _ := new(big.Int).SetString("18446744073709551616", 10)
 	want := []Usage{
-		{Pool: "lan", Total: big.NewInt(11), Allocated: big.NewInt(2), Available: big.NewInt(9)},
+		{Pool: "lan", Total: big.NewInt(11), Allocated: big.NewInt(1), Available: big.NewInt(9)},
 		{Pool: "six", Total: huge, Allocated: big.NewInt(0), Available: huge},
 	}
 	if diff := cmp.Diff(want, got, compareBig); diff != "" {
