@@ -21,9 +21,10 @@ const (
 	Reporting
 )
 
-// startSlack is how much earlier than its container a process may seem to have started: the runtime makes it first, and both times are
-// cut to the second. It is shorter than staleAfter, so the process of a pod that the plan itself restarts always seems older.
-const startSlack = 5 * time.Second
+// startSlack is how much earlier than its container a process may seem to have started: the runtime makes it first, which takes seconds on
+// a busy node, and both times are cut to the second. It is shorter than staleAfter: a report that no speaker renews is mistaken for one
+// of the next process once at most, however often the plan restarts the pod.
+const startSlack = 10 * time.Second
 
 // Hear adds what the node's speaker reported of kube-proxy. A report outlives its speaker and the process that it is of: one of a process
 // before the pod's own proves nothing. Both times are of the node's own clock, which may differ from the API server's.

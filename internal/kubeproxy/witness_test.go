@@ -30,8 +30,8 @@ func TestHear(t *testing.T) {
 		want Node
 	}{
 		"the process that runs":                               {speaker, said("nftables", "", started), hears(speaker, "nftables", "", true)},
-		"the runtime made the process before the container":   {speaker, said("ipvs", "", started.Add(-3*time.Second)), hears(speaker, "ipvs", "", true)},
-		"a process from before is not heard":                  {speaker, said("iptables", "", started.Add(-15*time.Second)), speaker},
+		"the runtime made the process before the container":   {speaker, said("ipvs", "", started.Add(-10*time.Second)), hears(speaker, "ipvs", "", true)},
+		"a process from before is not heard":                  {speaker, said("iptables", "", started.Add(-11*time.Second)), speaker},
 		"nor is one whose container has ended":                {notRunning, said("iptables", "", started), notRunning},
 		"nor one whose pod is gone":                           {podless, said("iptables", "", started), podless},
 		"a speaker that is gone still spoke of this process":  {gone, said("nftables", "", started), hears(gone, "nftables", "", true)},
