@@ -114,6 +114,15 @@ func TestTheOthersHearOnlyWhatIsAnswered(t *testing.T) {
 			},
 			onServed: func([]membership.Segment) { awaitAnswer(t, "192.168.1.200", near.MAC) },
 			served:   both, ours: 1},
+		{what: "a newer manager stores what it cannot read: the configuration before stays in force, and that is no failure",
+			before: func() {
+				newer := stored()
+				newer.Data[v1alpha1.ConfigurationKey] = "fromTheFuture: true"
+				if err := cluster.Update(ctx, newer); err != nil {
+					t.Fatal(err)
+				}
+			},
+			served: both, ours: 1},
 		{what: "the cluster cannot be read: all stays as it is",
 			before: func() { reader.err = fails }, err: fails, served: both, ours: 1},
 		{what: "a responder fails meanwhile: the others hear it all the same",

@@ -7,7 +7,7 @@ import (
 
 func TestPulse(t *testing.T) {
 	start := time.Now()
-	at := func(after time.Duration) time.Time { return start.Add(after) }
+	at := start.Add
 	for name, tc := range map[string]struct {
 		happened     func(*pulse)
 		after        time.Duration
