@@ -11,10 +11,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/configuration"
 	"github.com/lanyard-dev/lanyard/internal/ipam"
 )
 
@@ -99,10 +105,10 @@ var _ = Describe("Addresses", func() {
 		const why = "every IPv4 address of pool lan-pool is in use: add a range to spec.ipPools, or delete a Service that is not needed"
 		Eventually(conditionOf("IPPoolsReady")).WithContext(ctx).Should(Equal("False ServicesPending: default/lb-2 (PoolExhausted): " + why))
 		Eventually(func(ctx context.Context) ([]string, error) {
-			var events eventsv1.EventList
-			err := k8s.List(ctx, &events, client.InNamespace("default"))
+			var list eventsv1.EventList
+			err := k8s.List(ctx, &list, client.InNamespace("default"))
 			var notes []string
-			for _, e := range events.Items {
+			for _, e := range list.Items {
 				notes = append(notes, e.Regarding.Name+" "+e.Reason+": "+e.Note)
 			}
 			return notes, err
@@ -161,6 +167,28 @@ var _ = Describe("Addresses", func() {
 		Expect(r.apply(ctx, []write{outrun, refused})).NotTo(MatchError(errOutrun), "the worse of two errors is the one to tell")
 	})
 
+	It("does not call it a failure that somebody else was first, until that happens again and again", func(ctx SpecContext) {
+		c := tutorial()
+		doc, err := configuration.FromObject(c).Encode()
+		Expect(err).NotTo(HaveOccurred())
+		create(ctx, loadBalancer("lb-fought-over"), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.ConfigurationConfigMap},
+			Data:       map[string]string{v1alpha1.ConfigurationKey: doc},
+		})
+		r := &AddressesReconciler{
+			client: outranBy("somebody-else"), namespace: namespace, board: newBoard(), recorder: events.NewFakeRecorder(100),
+			services: serviceView{cache: k8s, live: k8s, newer: map[types.NamespacedName]*corev1.Service{}},
+		}
+		for range outrunsToTell - 1 {
+			Expect(r.Reconcile(ctx, singleton)).To(Equal(ctrl.Result{RequeueAfter: outrunRetry}))
+			Expect(r.board.read().addresses).To(BeNil())
+		}
+		_, err = r.Reconcile(ctx, singleton)
+		Expect(err).To(MatchError(errOutrun))
+		Expect(r.board.read().addresses.err).To(MatchError("writing the addresses of Service default/lb-fought-over: " +
+			"its status was changed meanwhile by somebody else: see whether another controller serves it too"))
+	})
+
 	It("changes no address when the manager restarts, whoever waits", func(ctx SpecContext) {
 		stop := startManager(false)
 		create(ctx, tutorial())
@@ -206,3 +234,25 @@ var _ = Describe("Addresses", func() {
 		}
 	}, SpecTimeout(2*time.Minute))
 })
+
+// outranBy returns a client before each of whose writes to a Service's status another manager gives the Service another address of the pool.
+func outranBy(manager string) client.Client {
+	GinkgoHelper()
+	direct, err := client.NewWithWatch(restConfig, client.Options{Scheme: scheme})
+	Expect(err).NotTo(HaveOccurred())
+	last := 0
+	return interceptor.NewClient(direct, interceptor.Funcs{SubResourcePatch: func(
+		ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption,
+	) error {
+		var svc corev1.Service
+		if err := c.Get(ctx, client.ObjectKeyFromObject(o), &svc); err != nil {
+			return err
+		}
+		last++
+		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: fmt.Sprintf("192.168.1.%d", 200+last%10)}}
+		if err := c.Status().Update(ctx, &svc, client.FieldOwner(manager)); err != nil {
+			return err
+		}
+		return c.SubResource(sub).Patch(ctx, o, p, opts...)
+	}})
+}
