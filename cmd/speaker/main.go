@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -62,13 +63,15 @@ func run() error {
 	if err != nil || c.node == "" || c.namespace == "" {
 		return fmt.Errorf("--node-name is %q, --node-ip %q, --namespace %q: each is needed, the second as an address", c.node, c.nodeIP, c.namespace)
 	}
+	if c.membershipPort < 1 || c.membershipPort > math.MaxUint16 {
+		return fmt.Errorf("--membership-port is %d: it has to be a port", c.membershipPort)
+	}
 	key, err := os.ReadFile(c.keyFile)
 	if err != nil {
 		return fmt.Errorf("reading the gossip's key: %w", err)
 	}
-	group, err := membership.Join(membership.Config{Node: c.node, Addr: addr, Port: c.membershipPort, Key: key, Log: debugWriter{log}})
-	if err != nil {
-		return err
+	join := func() (*membership.Group, error) {
+		return membership.Join(membership.Config{Node: c.node, Addr: addr, Port: c.membershipPort, Key: key, Log: debugWriter{log}})
 	}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -92,8 +95,8 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	s := speaker.New(speaker.Config{Node: c.node, Namespace: c.namespace, MembershipPort: uint16(c.membershipPort)}, //nolint:gosec // checked by Join
-		informers, writer, group, metrics, log)
+	s := speaker.New(speaker.Config{Node: c.node, Namespace: c.namespace, MembershipPort: uint16(c.membershipPort)}, //nolint:gosec // checked when flags are read
+		informers, writer, join, metrics, log)
 	return serve(ctrl.SetupSignalHandler(), healthAddress(addr, c.healthPort), s, registry)
 }
 

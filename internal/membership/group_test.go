@@ -121,6 +121,26 @@ func TestASilentDeathIsNoticed(t *testing.T) {
 	}
 }
 
+// TestWhoComesBackServesNothingYet, though it was away for so short a time that nobody noticed: what it served before is forgotten.
+func TestWhoComesBackServesNothingYet(t *testing.T) {
+	a, b, c := group(t)
+	at := c.at()
+	if err := c.close(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Join(Config{Node: "c", Addr: loopback, Port: int(at.Port()), Key: bytes.Repeat([]byte{7}, 32), Log: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.close() })
+	run(t, c, map[string]netip.AddrPort{"a": a.at(), "b": b.at()})
+	want := except("c")
+	want["c"] = nil
+	for _, g := range []*Group{a, b, c} {
+		await(t, g, want)
+	}
+}
+
 // TestAChangedInterfaceIsHeard by the others. What does not fit is told to nobody, the member itself included: all decide from the same.
 func TestAChangedInterfaceIsHeard(t *testing.T) {
 	a, b, c := group(t)

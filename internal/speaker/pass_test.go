@@ -67,8 +67,8 @@ func newSpeaker(t *testing.T, reader client.Reader, g group) *Speaker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Config{Node: "w1", Namespace: "lanyard-system"}, nil, nil, g, metrics, testr.New(t))
-	s.source.reader = reader
+	s := New(Config{Node: "w1", Namespace: "lanyard-system"}, nil, nil, nil, metrics, testr.New(t))
+	s.source.reader, s.group = reader, g
 	return s
 }
 

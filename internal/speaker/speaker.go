@@ -56,6 +56,7 @@ type Speaker struct {
 	config  Config
 	cache   cache.Cache
 	source  source
+	join    func() (*membership.Group, error)
 	group   group
 	log     logr.Logger
 	metrics *Metrics
@@ -74,10 +75,12 @@ type Speaker struct {
 	pulse pulse
 }
 
-// New makes a speaker. The cache is started by Run.
-func New(config Config, c cache.Cache, writer client.Client, g group, metrics *Metrics, log logr.Logger) *Speaker {
+// New makes a speaker. Run starts the cache, and joins the group of speakers once that is filled.
+func New(
+	config Config, c cache.Cache, writer client.Client, join func() (*membership.Group, error), metrics *Metrics, log logr.Logger,
+) *Speaker {
 	return &Speaker{
-		config: config, cache: c, source: source{reader: c, namespace: config.Namespace}, group: g, log: log, metrics: metrics,
+		config: config, cache: c, source: source{reader: c, namespace: config.Namespace}, join: join, log: log, metrics: metrics,
 		report: &reporter{client: writer, node: config.Node, log: log, updated: make(chan struct{}, 1)},
 		dirty:  make(chan struct{}, 1), since: map[netip.Addr]time.Time{},
 	}
@@ -104,6 +107,15 @@ func (s *Speaker) Run(ctx context.Context) error {
 		if err := s.watchCluster(ctx); err != nil {
 			return err // which ends the other tasks, and the program: it is started anew
 		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		// Not before: to the others, who may not have noticed that this speaker was away, it would look as if it served what it did then.
+		joined, err := s.join()
+		if err != nil {
+			return err
+		}
+		s.group = joined
 		tasks.Go(func() error { return s.group.Run(ctx, func() map[string]netip.AddrPort { return s.peers(ctx) }) })
 		tasks.Go(func() error { return s.loop(ctx) })
 		return nil
@@ -120,6 +132,9 @@ func (s *Speaker) watchCluster(ctx context.Context) error {
 	}
 	for _, object := range []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}, &corev1.Node{}, &corev1.ConfigMap{}} {
 		informer, err := s.cache.GetInformer(ctx, object)
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("watching %T: %w", object, err)
 		}

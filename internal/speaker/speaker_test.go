@@ -61,3 +61,40 @@ func TestASpeakerThatCannotWatchEnds(t *testing.T) {
 		t.Error("it says that it is ready")
 	}
 }
+
+// waiting is a cache that never fills, as when the API server is away.
+type waiting struct {
+	blind
+	asked chan struct{}
+}
+
+func (w waiting) GetInformer(ctx context.Context, _ client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+	close(w.asked)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestASpeakerThatWaitsForTheClusterIsInNoGroup: it answers for nothing yet, and the others may still believe what it served before.
+func TestASpeakerThatWaitsForTheClusterIsInNoGroup(t *testing.T) {
+	metrics, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	join := func() (*membership.Group, error) {
+		t.Error("it joins the group")
+		return nil, errors.New("no group")
+	}
+	c := waiting{asked: make(chan struct{})}
+	s := New(Config{Node: "w1"}, c, apiServer(t, onNode("w1")), join, metrics, testr.New(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	<-c.asked
+	if s.Ready() || !s.Alive() {
+		t.Errorf("ready: %v, alive: %v; it waits, and to start it anew would not help", s.Ready(), s.Alive())
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
