@@ -48,7 +48,8 @@ func (k *kubeProxy) ask(ctx context.Context) v1alpha1.NodeKubeProxy {
 		k.started = nil
 	}
 	if err != nil {
-		return v1alpha1.NodeKubeProxy{Message: fmt.Sprintf("kube-proxy does not answer on %s (%s): it does not run, or its metricsBindAddress is another",
+		return v1alpha1.NodeKubeProxy{Message: fmt.Sprintf(
+			"kube-proxy does not answer on %s (%s): it does not run, or its metricsBindAddress is another",
 			strings.TrimPrefix(k.base, "http://"), cause(err))}
 	}
 	answer := v1alpha1.NodeKubeProxy{Mode: strings.TrimSpace(mode), StartTime: k.started}
