@@ -11,8 +11,8 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -149,16 +149,13 @@ var _ = Describe("The data plane", func() {
 		cnet := tutorial()
 		create(ctx, cnet)
 		Eventually(conditionOf("IPPoolsReady")).WithContext(ctx).Should(HavePrefix("True "))
-		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(cnet), cnet)).To(Succeed())
-		meta.SetStatusCondition(&cnet.Status.Conditions, metav1.Condition{
-			Type: "IPPoolsReady", Status: metav1.ConditionFalse, Reason: "Edited", ObservedGeneration: cnet.Generation})
-		cnet.Status.Speakers.Summary = "9/9"
-		Expect(k8s.Status().Update(ctx, cnet)).To(Succeed())
-		Eventually(func(g Gomega, ctx context.Context) {
-			g.Expect(conditionOf("IPPoolsReady")(ctx)).To(HavePrefix("True Ready: "))
-			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(cnet), cnet)).To(Succeed())
-			g.Expect(cnet.Status.Speakers.Summary).To(Equal("0/0"))
-		}).WithContext(ctx).Should(Succeed())
+		for range 20 { // the first edits may be mended by passes that the start causes anyway
+			Expect(k8s.Status().Patch(ctx, cnet, client.RawPatch(types.MergePatchType, []byte(`{"status":{"speakers":{"summary":"9/9"}}}`)))).To(Succeed())
+			Eventually(func(ctx context.Context) (string, error) {
+				err := k8s.Get(ctx, client.ObjectKeyFromObject(cnet), cnet)
+				return cnet.Status.Speakers.Summary, err
+			}).WithContext(ctx).Should(Equal("0/0"))
+		}
 	})
 
 	It("writes nothing at all while the object is paused", func(ctx SpecContext) {
