@@ -16,7 +16,7 @@ const first = "192.168.1.200"
 var _ = Describe("A kubeadm cluster", Ordered, func() {
 	Context("through the tutorial", tutorialSpecs)
 	Context("with Lanyard under maintenance", maintenanceSpecs)
-	Context("with a cable cut", cableSpecs)
+	Context("with a node lost", faultSpecs)
 })
 
 func tutorialSpecs() {

@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// webServersOn returns the nodes that run a web server of the tutorial.
+func webServersOn(ctx context.Context) ([]string, error) {
+	var pods corev1.PodList
+	err := k8s.List(ctx, &pods, client.InNamespace("default"), client.MatchingLabels{"app": "lb-test"})
+	var nodes []string
+	for _, p := range pods.Items {
+		nodes = append(nodes, p.Spec.NodeName)
+	}
+	return nodes, err
+}
+
+// faultSpecs take the node that answers for the address away in the ways in which a rack loses one, and give it back.
+func faultSpecs() {
+	DescribeTable("has another node answer for the address, and one alone after the repair",
+		func(ctx SpecContext, fault string, hurt, mend []string) {
+			owner := ready(ctx)
+			By("moving the web servers off " + owner.Node + ", so that only the announcement is at stake")
+			kubectl(ctx, "patch", "deployment", "lb-test", "-p", `{"spec":{"template":{"spec":{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":`+
+				`{"nodeSelectorTerms":[{"matchExpressions":[{"key":"kubernetes.io/hostname","operator":"NotIn","values":["`+owner.Node+`"]}]}]}}}}}}}`)
+			kubectl(ctx, "rollout", "status", "deployment", "lb-test", "--timeout=120s")
+			Eventually(webServersOn).WithContext(ctx).Should(And(HaveLen(2), Not(ContainElement(owner.Node))))
+			Eventually(curl(first)).WithContext(ctx).Should(ContainSubstring("Welcome to nginx!"))
+
+			By(fault + " of " + owner.Node)
+			outage := measureOutage(ctx, first)
+			lab(ctx, append(hurt, owner.Node)...)
+			DeferCleanup(func(ctx SpecContext) { lab(ctx, append(mend, owner.Node)...) })
+			Eventually(curl(first)).WithPolling(20 * time.Millisecond).WithContext(ctx).Should(ContainSubstring("Welcome to nginx!"))
+			var macs []string
+			Eventually(func(ctx context.Context) []string {
+				macs = answering(ctx, first)
+				return macs
+			}).WithContext(ctx).Should(And(HaveLen(1), Not(ContainElement(owner.MAC))))
+			longest, _ := outage.stop()
+			AddReportEntry("longest time without an answer after "+fault, longest.String())
+			Eventually(ownerOf(first)).WithContext(ctx).Should(And(HaveField("MAC", macs[0]), HaveField("Node", Not(Equal(owner.Node)))))
+
+			By("mending it")
+			lab(ctx, append(mend, owner.Node)...)
+			Eventually(condition("Ready")).WithTimeout(3 * time.Minute).WithContext(ctx).Should(HavePrefix("True Ready: "))
+			Eventually(func(g Gomega, ctx context.Context) {
+				now, err := ownerOf(first)(ctx)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(answering(ctx, first)).To(Equal([]string{now.MAC}))
+			}).WithContext(ctx).Should(Succeed())
+			Eventually(curl(first)).WithContext(ctx).Should(ContainSubstring("Welcome to nginx!"))
+		},
+		Entry("when its cable is cut", "a cut of the cable", []string{"cut"}, []string{"mend"}),
+		Entry("when its switch port dies and leaves it the carrier", "the death of the switch port", []string{"cut", "--silent"}, []string{"mend"}),
+		Entry("when its power fails", "a power failure", []string{"kill"}, []string{"start"}),
+	)
+}
