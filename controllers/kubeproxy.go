@@ -3,7 +3,6 @@ package controllers
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -99,13 +98,17 @@ func (r *KubeProxyReconciler) gather(ctx context.Context) (kubeProxyObservation,
 	if err != nil {
 		return o, err
 	}
-	o.facts.Layout = kubeproxy.CheckLayout(cm, ds)
+	var nodes corev1.NodeList
+	if err := r.client.List(ctx, &nodes); err != nil {
+		return o, fmt.Errorf("listing nodes: %w", err)
+	}
+	o.facts.Layout = kubeproxy.CheckLayout(kubeproxy.Evidence{ConfigMap: cm, DaemonSet: ds, Nodes: nodes.Items})
 	if cm != nil {
 		o.configMap = cm
 		o.facts.Document = cm.Data[kubeproxy.ConfigKey]
 		o.facts.Written = writtenAt(cm)
 	}
-	if o.facts.Nodes, err = r.nodes(ctx, ds); err != nil {
+	if o.facts.Nodes, err = r.nodes(ctx, ds, nodes.Items); err != nil {
 		return o, err
 	}
 	r.waits.Mark(o.facts.Nodes, o.facts.Now)
@@ -130,7 +133,7 @@ func getOrNil[T client.Object](ctx context.Context, c client.Reader, key types.N
 func writtenAt(cm *corev1.ConfigMap) time.Time {
 	var latest time.Time
 	for _, m := range cm.ManagedFields {
-		if m.Time != nil && m.FieldsV1 != nil && strings.Contains(m.FieldsV1.GetRawString(), `"f:`+kubeproxy.ConfigKey+`"`) && m.Time.After(latest) {
+		if m.Time != nil && kubeproxy.WroteConfig(m) && m.Time.After(latest) {
 			latest = m.Time.Time
 		}
 	}

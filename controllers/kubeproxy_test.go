@@ -105,6 +105,26 @@ var _ = Describe("kube-proxy's ConfigMap", func() {
 		Expect(current(ctx)).To(HaveField("ResourceVersion", cm.ResourceVersion))
 	})
 
+	It("is left alone where somebody writes it back, though it looks like kubeadm's", func(ctx SpecContext) {
+		cm := kubeProxy(ctx)
+		change(ctx, cm, func(c *corev1.ConfigMap) { c.Labels = map[string]string{"k0s.k0sproject.io/stack": "kubeproxy"} })
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) {
+			s.KubeProxy = &v1alpha1.KubeProxySpec{Mode: v1alpha1.ProxyModeNFTables}
+		}))
+		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(HavePrefix("False UnmanagedLayout: this is k0s: "))
+		Expect(current(ctx)).To(HaveField("ResourceVersion", cm.ResourceVersion))
+	})
+
+	It("is not looked for on a cluster that its nodes show to be another installer's", func(ctx SpecContext) {
+		create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1", Labels: map[string]string{"kops.k8s.io/instancegroup": "nodes"}}})
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) {
+			s.KubeProxy = &v1alpha1.KubeProxySpec{Mode: v1alpha1.ProxyModeNFTables}
+		}))
+		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(HavePrefix("False UnmanagedLayout: this is kOps: "))
+	})
+
 	It("is not looked for on a cluster without kubeadm's kube-proxy", func(ctx SpecContext) {
 		DeferCleanup(startManager(false))
 		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) {

@@ -16,18 +16,12 @@ import (
 	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
 )
 
-// nodes returns the nodes that run kube-proxy, each with its pod and what its speaker says.
-func (r *KubeProxyReconciler) nodes(ctx context.Context, proxy *appsv1.DaemonSet) ([]kubeproxy.Node, error) {
+// nodes returns those of all nodes that run kube-proxy, each with its pod and what its speaker says.
+func (r *KubeProxyReconciler) nodes(ctx context.Context, proxy *appsv1.DaemonSet, all []corev1.Node) ([]kubeproxy.Node, error) {
 	if proxy == nil {
 		return nil, nil
 	}
-	var (
-		s     sightings
-		nodes corev1.NodeList
-	)
-	if err := r.client.List(ctx, &nodes, client.MatchingLabels(proxy.Spec.Template.Spec.NodeSelector)); err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
-	}
+	var s sightings
 	if err := r.client.List(ctx, &s.proxies, client.InNamespace(kubeproxy.Namespace), client.MatchingLabels{kubeproxy.PodLabel: kubeproxy.Name}); err != nil {
 		return nil, fmt.Errorf("listing kube-proxy's pods: %w", err)
 	}
@@ -42,11 +36,14 @@ func (r *KubeProxyReconciler) nodes(ctx context.Context, proxy *appsv1.DaemonSet
 	if err != nil {
 		return nil, err
 	}
-	all := make([]kubeproxy.Node, 0, len(nodes.Items))
-	for i := range nodes.Items {
-		all = append(all, s.of(&nodes.Items[i]))
+	selector := labels.SelectorFromSet(proxy.Spec.Template.Spec.NodeSelector)
+	nodes := make([]kubeproxy.Node, 0, len(all))
+	for i := range all {
+		if selector.Matches(labels.Set(all[i].Labels)) {
+			nodes = append(nodes, s.of(&all[i]))
+		}
 	}
-	return all, nil
+	return nodes, nil
 }
 
 // sightings are what there is to tell how kube-proxy runs on the nodes.

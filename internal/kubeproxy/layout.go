@@ -3,9 +3,11 @@ package kubeproxy
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -18,30 +20,69 @@ const (
 	configFlag = "--config=/var/lib/kube-proxy/config.conf"
 )
 
+// Evidence is what tells how kube-proxy is laid out, and by whom.
+type Evidence struct {
+	// ConfigMap and DaemonSet are kube-proxy's; nil means that they do not exist.
+	ConfigMap *corev1.ConfigMap
+	DaemonSet *appsv1.DaemonSet
+	// Nodes are all nodes.
+	Nodes []corev1.Node
+}
+
 // Layout says whether kube-proxy is laid out as kubeadm does it.
 type Layout struct {
 	// Managed means that it is, so that editing the ConfigMap and restarting the pods does what it says.
 	Managed bool
-	// Message says what is different, and where the real place to change it may be.
+	// Message says what is different, and where the real place to change it is.
 	Message string
 }
 
-// CheckLayout compares kube-proxy's objects with kubeadm's. nil means that an object does not exist.
-func CheckLayout(cm *corev1.ConfigMap, ds *appsv1.DaemonSet) Layout {
-	const advice = "Lanyard leaves kube-proxy alone: change it where this cluster's installer keeps it, and remove spec.kubeProxy"
-	switch {
-	case ds == nil:
-		return Layout{Message: fmt.Sprintf("there is no DaemonSet %s/%s: this cluster runs without kube-proxy, or its kube-proxy is no pod of a "+
-			"DaemonSet; %s", Namespace, Name, advice)}
-	case cm == nil:
-		return Layout{Message: fmt.Sprintf("there is no ConfigMap %s/%s: kube-proxy gets its settings elsewhere; %s", Namespace, Name, advice)}
-	case cm.Data[ConfigKey] == "":
-		return Layout{Message: fmt.Sprintf("ConfigMap %s/%s has no key %s; %s", Namespace, Name, ConfigKey, advice)}
-	case !readsConfig(ds, cm.Name):
-		return Layout{Message: fmt.Sprintf("DaemonSet %s/%s does not read %s from ConfigMap %s (its command should have %s); %s",
-			Namespace, Name, ConfigKey, cm.Name, configFlag, advice)}
+// CheckLayout compares kube-proxy's objects with kubeadm's, which kind, minikube and Cluster API have too. The objects decide: whoever is
+// known to write the ConfigMap back keeps it, and objects that are kubeadm's are managed, whatever the nodes look like. Only to name what
+// is no kubeadm's cluster anyhow, the nodes are looked at.
+func CheckLayout(e Evidence) Layout {
+	difference := e.difference()
+	for _, i := range installers {
+		if i.keeps(e.ConfigMap) || difference != "" && i.seen(e) {
+			return Layout{Message: i.message()}
+		}
+	}
+	if difference != "" {
+		return Layout{Message: difference + "; Lanyard leaves kube-proxy alone: change it where this cluster's installer keeps it, and remove " +
+			"spec.kubeProxy"}
 	}
 	return Layout{Managed: true}
+}
+
+// difference says in which way kube-proxy's objects are not as kubeadm makes them; empty when they are.
+func (e Evidence) difference() string {
+	cm, ds := e.ConfigMap, e.DaemonSet
+	switch {
+	case ds == nil:
+		return fmt.Sprintf("there is no DaemonSet %s/%s: this cluster runs without kube-proxy, or its kube-proxy is no pod of a DaemonSet",
+			Namespace, Name)
+	case cm == nil:
+		return fmt.Sprintf("there is no ConfigMap %s/%s: kube-proxy gets its settings elsewhere", Namespace, Name)
+	case cm.Data[ConfigKey] == "":
+		return fmt.Sprintf("ConfigMap %s/%s has no key %s", Namespace, Name, ConfigKey)
+	case !readsConfig(ds, cm.Name):
+		return fmt.Sprintf("DaemonSet %s/%s does not read %s from ConfigMap %s (its command should have %s)",
+			Namespace, Name, ConfigKey, cm.Name, configFlag)
+	case e.off():
+		return fmt.Sprintf("the nodeSelector of DaemonSet %s/%s selects none of the nodes (%s): kube-proxy is turned off",
+			Namespace, Name, labels.Set(ds.Spec.Template.Spec.NodeSelector))
+	}
+	return ""
+}
+
+// off says whether no node runs kube-proxy. To turn it off by a nodeSelector that no node has is what Calico tells its users to do. Without
+// any node it cannot be told.
+func (e Evidence) off() bool {
+	if e.DaemonSet == nil {
+		return true
+	}
+	selector := labels.SelectorFromSet(e.DaemonSet.Spec.Template.Spec.NodeSelector)
+	return len(e.Nodes) > 0 && !slices.ContainsFunc(e.Nodes, func(n corev1.Node) bool { return selector.Matches(labels.Set(n.Labels)) })
 }
 
 // readsConfig says whether a container of the DaemonSet reads the ConfigMap's file.
@@ -53,6 +94,11 @@ func readsConfig(ds *appsv1.DaemonSet, configMap string) bool {
 	return mounted && slices.ContainsFunc(pod.Containers, func(c corev1.Container) bool {
 		return slices.Contains(c.Command, configFlag) || slices.Contains(c.Args, configFlag)
 	})
+}
+
+// WroteConfig says whether a manager of the ConfigMap's fields was the last to write kube-proxy's configuration.
+func WroteConfig(m metav1.ManagedFieldsEntry) bool {
+	return m.FieldsV1 != nil && strings.Contains(m.FieldsV1.GetRawString(), `"f:`+ConfigKey+`"`)
 }
 
 // PodSelector selects kube-proxy's pods, as kubeadm labels them.
