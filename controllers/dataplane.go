@@ -185,8 +185,8 @@ func (r *DataplaneReconciler) membershipKey(ctx context.Context) ([]byte, error)
 	return r.made, nil
 }
 
-// configMap is the object that holds a configuration. It outlives the manager: nobody owns it, so that an uninstall and a new install
-// find it.
+// configMap is the object that holds a configuration. Nobody owns it: it stays in force while the manager's Deployment is replaced, and
+// goes with the object that it was made from, or with the namespace.
 func (r *DataplaneReconciler) configMap(c configuration.Configuration) (*unstructured.Unstructured, error) {
 	doc, err := c.Encode()
 	if err != nil {

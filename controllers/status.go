@@ -90,20 +90,19 @@ func (r *StatusReconciler) speakers(ctx context.Context) (seen, error) {
 	if err != nil || ds == nil {
 		return seen{}, err
 	}
-	var (
-		pods  corev1.PodList
-		nodes corev1.NodeList
-	)
+	var pods corev1.PodList
 	if err := r.client.List(ctx, &pods, client.InNamespace(r.namespace), client.MatchingLabels(speakerLabels())); err != nil {
 		return seen{}, fmt.Errorf("listing the speakers' pods: %w", err)
 	}
+	s := seen{Speakers: conditions.Speakers{Desired: ds.Status.DesiredNumberScheduled, Ready: ds.Status.NumberReady}, alive: aliveSpeakers(pods.Items)}
+	if s.Ready >= s.Desired {
+		return s, nil
+	}
+	var nodes corev1.NodeList
 	if err := r.client.List(ctx, &nodes); err != nil {
 		return seen{}, fmt.Errorf("listing nodes: %w", err)
 	}
-	s := seen{Speakers: conditions.Speakers{Desired: ds.Status.DesiredNumberScheduled, Ready: ds.Status.NumberReady}, alive: aliveSpeakers(pods.Items)}
-	if s.Ready < s.Desired {
-		s.Missing = missingSpeakers(int(s.Desired), pods.Items, nodes.Items)
-	}
+	s.Missing = missingSpeakers(int(s.Desired), pods.Items, nodes.Items)
 	return s, nil
 }
 

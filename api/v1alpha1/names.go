@@ -23,6 +23,9 @@ const (
 	MembershipKey = "key"
 )
 
+// KubeProxyMetricsAddress is where speakers ask kube-proxy: where it serves its metrics unless told otherwise, on the node's loopback.
+const KubeProxyMetricsAddress = "127.0.0.1:10249"
+
 // ExcludeLabel on a node asks load balancers to leave it out. kubeadm puts it on every control plane. Lanyard obeys it while
 // another node is left.
 const ExcludeLabel = "node.kubernetes.io/exclude-from-external-load-balancers"

@@ -17,6 +17,23 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
+// compareGolden compares text with a golden file, line by line; with -update it rewrites the file first.
+func compareGolden(t *testing.T, golden, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatalf("%v; make it with: go test ./internal/kubeproxy -update", err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", golden, diff)
+	}
+}
+
 // declared are the specs that every document in testdata is edited for.
 var declared = []Fields{
 	{Mode: v1alpha1.ProxyModeIPTables},
@@ -43,19 +60,7 @@ func TestEditGolden(t *testing.T) {
 				}
 				got.WriteString(changedLines(document, edited))
 			}
-			golden := filepath.Join("testdata", name+".golden")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatalf("%v; make it with: go test ./internal/kubeproxy -update", err)
-			}
-			if diff := cmp.Diff(string(want), got.String()); diff != "" {
-				t.Errorf("edits (-want +got):\n%s", diff)
-			}
+			compareGolden(t, filepath.Join("testdata", name+".golden"), got.String())
 		})
 	}
 }

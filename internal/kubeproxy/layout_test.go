@@ -75,19 +75,7 @@ func TestLayoutsGolden(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(&got, "%s: %s\n", name, cmpor.Or(CheckLayout(all[name]).Message, "managed"))
 	}
-	const golden = "testdata/layouts/layouts.golden"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatalf("%v; make it with: go test ./internal/kubeproxy -update", err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" {
-		t.Errorf("layouts (-want +got):\n%s", diff)
-	}
+	compareGolden(t, "testdata/layouts/layouts.golden", got.String())
 }
 
 // TestNodesDoNotOutweighObjects: labels of nodes can be anybody's, and some clusters of kubeadm's have another's kubelet. Where the objects

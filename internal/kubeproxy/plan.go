@@ -300,7 +300,7 @@ func (r roll) stalled(n Node, why string) Decision {
 			"app.kubernetes.io/component=speaker`. If it does, `kubectl -n %s delete pod %s` makes it ask again", Namespace, n.Pod.Name)
 	case n.Pod.Failure == "" && n.Ready && n.Witness == Reporting && n.Mode == "" && at != "":
 		message += fmt.Sprintf("config.conf has %s, and speakers ask at %s: set metricsBindAddress to %s in ConfigMap %s/%s",
-			at, MetricsAddress, MetricsAddress, Namespace, Name)
+			at, v1alpha1.KubeProxyMetricsAddress, v1alpha1.KubeProxyMetricsAddress, Namespace, Name)
 	case n.Pod.Failure == "" && r.Written.IsZero():
 		message = fmt.Sprintf("kube-proxy on %s does not run in mode %s: %s. It is not restarted, because it is not known when config.conf was "+
 			"last written; `kubectl -n %s delete pod %s` restarts it", n.Name, r.mode, why, Namespace, n.Pod.Name)

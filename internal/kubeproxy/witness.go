@@ -85,9 +85,6 @@ func (n Node) lacks() string {
 	return ""
 }
 
-// MetricsAddress is where speakers ask kube-proxy: where it serves its metrics unless told otherwise.
-const MetricsAddress = "127.0.0.1:10249"
-
 // elsewhere says which field makes kube-proxy serve its metrics where no speaker asks, with its value; empty when none does.
 func elsewhere(document string) string {
 	_, values, err := parse(document)
@@ -96,7 +93,7 @@ func elsewhere(document string) string {
 	}
 	if address, _ := values["metricsBindAddress"].(string); address != "" {
 		at, err := netip.ParseAddrPort(address)
-		asked := netip.MustParseAddrPort(MetricsAddress)
+		asked := netip.MustParseAddrPort(v1alpha1.KubeProxyMetricsAddress)
 		if err == nil && at.Port() == asked.Port() && (at.Addr().Unmap() == asked.Addr() || at.Addr().IsUnspecified()) {
 			return ""
 		}

@@ -13,17 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-)
 
-// inNewNetwork moves the test to a network namespace of its own, which goes when the test ends. Goroutines stay outside: a test makes the
-// subscriptions itself and hands them over.
-func inNewNetwork(t *testing.T) {
-	t.Helper()
-	runtime.LockOSThread() // never unlocked: the thread, and the namespace with it, ends with the goroutine
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skipf("a network namespace of its own needs root: %v", err)
-	}
-}
+	"github.com/lanyard-dev/lanyard/internal/testnet"
+)
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -99,7 +91,7 @@ func watched(t *testing.T) (changed <-chan struct{}, stop func()) {
 
 // TestTheKernelsChangesAreSeen: each of them wakes the watcher, and the list is then what it has become.
 func TestTheKernelsChangesAreSeen(t *testing.T) {
-	inNewNetwork(t)
+	testnet.Enter(t)
 	changed, stop := watched(t)
 	awaitList(t, changed, nil)
 

@@ -155,14 +155,14 @@ func follow(ctx context.Context, changed chan<- struct{}, open subscriber) error
 	}()
 	wake() // what changed before this could not be heard
 	for {
-		open := true
+		more := true
 		select {
 		case <-ctx.Done():
 			return nil
-		case _, open = <-links:
-		case _, open = <-addrs:
+		case _, more = <-links:
+		case _, more = <-addrs:
 		}
-		if !open {
+		if !more {
 			return nil
 		}
 		wake()

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"testing"
 	"time"
 
@@ -16,17 +15,9 @@ import (
 	"github.com/mdlayher/packet"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-)
 
-// inNewNetwork moves the test to a network namespace of its own, which goes when the test ends. Sockets that the test opens belong to it,
-// whoever uses them.
-func inNewNetwork(t *testing.T) {
-	t.Helper()
-	runtime.LockOSThread() // never unlocked: the thread, and the namespace with it, ends with the goroutine
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skipf("a network namespace of its own needs root: %v", err)
-	}
-}
+	"github.com/lanyard-dev/lanyard/internal/testnet"
+)
 
 // cable makes two interfaces that are joined by a cable. The near one is for the responder, the far one for who asks.
 func cable(t *testing.T) (near, far *net.Interface) {
@@ -159,7 +150,7 @@ func listenOn(t *testing.T, near *net.Interface, c *counts) (*ARP, <-chan error,
 
 // TestOnTheWire asks for addresses of all sorts, then for one more: each that is owned is answered once, nothing else is.
 func TestOnTheWire(t *testing.T) {
-	inNewNetwork(t)
+	testnet.Enter(t)
 	near, far := cable(t)
 	var c counts
 	r, done, stop := listenOn(t, near, &c)
@@ -193,7 +184,7 @@ func TestOnTheWire(t *testing.T) {
 
 // TestAnInterfaceThatGoesEndsTheResponder: the speaker opens it anew when the interface is back.
 func TestAnInterfaceThatGoesEndsTheResponder(t *testing.T) {
-	inNewNetwork(t)
+	testnet.Enter(t)
 	near, _ := cable(t)
 	_, done, _ := listenOn(t, near, &counts{})
 	link, err := netlink.LinkByIndex(near.Index)

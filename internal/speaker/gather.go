@@ -24,8 +24,14 @@ type source struct {
 	namespace string
 }
 
+// settings are a configuration with its pools read.
+type settings struct {
+	configuration.Configuration
+	pools []ipam.Pool
+}
+
 // configuration returns the configuration in force; nil when there is none yet.
-func (s source) configuration(ctx context.Context) (*configuration.Configuration, error) {
+func (s source) configuration(ctx context.Context) (*settings, error) {
 	var cm corev1.ConfigMap
 	err := s.reader.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: v1alpha1.ConfigurationConfigMap}, &cm)
 	if client.IgnoreNotFound(err) != nil {
@@ -38,19 +44,16 @@ func (s source) configuration(ctx context.Context) (*configuration.Configuration
 	if err != nil {
 		return nil, err
 	}
-	if _, err := poolsOf(c); err != nil {
+	pools, err := poolsOf(c)
+	if err != nil {
 		return nil, err
 	}
-	return &c, nil
+	return &settings{Configuration: c, pools: pools}, nil
 }
 
 // snapshot reads what is decided from.
-func (s source) snapshot(ctx context.Context, self string, c configuration.Configuration, members map[string][]membership.Segment) (snapshot, error) {
-	pools, err := poolsOf(c)
-	if err != nil {
-		return snapshot{}, err
-	}
-	snap := snapshot{self: self, pools: pools, advertisements: c.L2Advertisements, members: members}
+func (s source) snapshot(ctx context.Context, self string, in settings, members map[string][]membership.Segment) (snapshot, error) {
+	snap := snapshot{self: self, pools: in.pools, advertisements: in.L2Advertisements, members: members}
 	var (
 		services       corev1.ServiceList
 		endpointSlices discoveryv1.EndpointSliceList

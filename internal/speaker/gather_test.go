@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
-	"github.com/lanyard-dev/lanyard/internal/configuration"
 )
 
 // endpoint is one on a node; its conditions are nil where nothing is said.
@@ -145,7 +144,7 @@ func TestNodeOf(t *testing.T) {
 // TestConfiguration: none yet is no error, and one that cannot be read is: the speaker goes on with the one before.
 func TestConfiguration(t *testing.T) {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "lanyard-system", Name: v1alpha1.ConfigurationConfigMap}}
-	of := func(doc string) (*configuration.Configuration, error) {
+	of := func(doc string) (*settings, error) {
 		cm.Data = map[string]string{v1alpha1.ConfigurationKey: doc}
 		return source{reader: fake.NewFakeClient(cm), namespace: "lanyard-system"}.configuration(t.Context())
 	}

@@ -7,29 +7,25 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr/testr"
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 
 	"github.com/lanyard-dev/lanyard/internal/links"
 	"github.com/lanyard-dev/lanyard/internal/responder"
+	"github.com/lanyard-dev/lanyard/internal/testnet"
 )
 
-// inNewNetwork moves the test to a network namespace of its own, which goes when the test ends.
+// inNewNetwork gives the test a network of its own, in which it makes interfaces with ip.
 func inNewNetwork(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("ip"); err != nil {
 		t.Skipf("interfaces are made with iproute2: %v", err)
 	}
-	runtime.LockOSThread() // never unlocked: the thread, and the namespace with it, ends with the goroutine
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skipf("a network namespace of its own needs root: %v", err)
-	}
+	testnet.Enter(t)
 }
 
 // ip runs iproute2 in the test's namespace.

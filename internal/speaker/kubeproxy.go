@@ -19,9 +19,6 @@ import (
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 )
 
-// kubeProxyAddress is where kube-proxy serves its metrics unless told otherwise: on loopback, which the speaker shares.
-const kubeProxyAddress = "http://127.0.0.1:10249"
-
 // The times of asking kube-proxy.
 const (
 	askEvery   = 2 * time.Second
@@ -133,7 +130,7 @@ func processStart(metrics string) (time.Time, error) {
 
 // watchKubeProxy asks again and again and passes on what has changed, until the context ends.
 func watchKubeProxy(ctx context.Context, changed func(v1alpha1.NodeKubeProxy)) error {
-	proxy := newKubeProxy(kubeProxyAddress)
+	proxy := newKubeProxy("http://" + v1alpha1.KubeProxyMetricsAddress)
 	defer proxy.client.CloseIdleConnections()
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()

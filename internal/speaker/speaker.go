@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
-	"github.com/lanyard-dev/lanyard/internal/configuration"
 	"github.com/lanyard-dev/lanyard/internal/links"
 	"github.com/lanyard-dev/lanyard/internal/membership"
 	"github.com/lanyard-dev/lanyard/internal/responder"
@@ -69,7 +68,7 @@ type Speaker struct {
 	// complaint is what was logged last of what does not keep a pass from being made.
 	complaint string
 	// inForce is the last configuration that could be read; nil until there was one.
-	inForce *configuration.Configuration
+	inForce *settings
 	// since is when each address of ours was taken over.
 	since map[netip.Addr]time.Time
 	pulse pulse
