@@ -67,6 +67,57 @@ type KubeProxyStatus struct {
 	// TotalNodes is how many nodes run kube-proxy.
 	// +optional
 	TotalNodes int32 `json:"totalNodes,omitempty"`
+	// Phase is what is being done.
+	// +optional
+	Phase KubeProxyPhase `json:"phase,omitempty"`
+	// PlannedDiff is what will change in config.conf, or would while paused: a line for each field.
+	// +optional
+	PlannedDiff string `json:"plannedDiff,omitempty"`
+	// LastFailure is the failure because of which what the spec asks for was not done, or not kept. It is cleared when the spec
+	// changes.
+	// +optional
+	LastFailure *KubeProxyFailure `json:"lastFailure,omitempty"`
+	// Warnings are what could go wrong with the mode, now or at the next upgrade, and what to do.
+	// +optional
+	// +listType=atomic
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// KubeProxyPhase is what is being done to kube-proxy.
+//
+// +kubebuilder:validation:Enum=Idle;Planned;Preflight;Canary;Rolling;Inspecting;RollingBack;Stalled
+type KubeProxyPhase string
+
+// The phases, in the order in which a change goes through them.
+const (
+	// PhaseIdle: nothing is to be done.
+	PhaseIdle KubeProxyPhase = "Idle"
+	// PhasePlanned: a change is known and waits, because the roll is paused or the cluster cannot take it now.
+	PhasePlanned KubeProxyPhase = "Planned"
+	// PhasePreflight: each node is asked, in a pod of its own, whether it can run the new configuration. Nothing is written yet.
+	PhasePreflight KubeProxyPhase = "Preflight"
+	// PhaseCanary: the new configuration is written, and the first node runs it.
+	PhaseCanary KubeProxyPhase = "Canary"
+	// PhaseRolling: the first node has shown that it works, the others follow.
+	PhaseRolling KubeProxyPhase = "Rolling"
+	// PhaseInspecting: every node runs it, and is searched for what the mode before may have left.
+	PhaseInspecting KubeProxyPhase = "Inspecting"
+	// PhaseRollingBack: a node failed, and all go back to the last configuration that worked.
+	PhaseRollingBack KubeProxyPhase = "RollingBack"
+	// PhaseStalled: nothing goes on without a person.
+	PhaseStalled KubeProxyPhase = "Stalled"
+)
+
+// KubeProxyFailure is a failure that ended a change of kube-proxy.
+type KubeProxyFailure struct {
+	// Node is where it happened.
+	// +optional
+	Node string `json:"node,omitempty"`
+	// Phase is when it happened.
+	// +optional
+	Phase KubeProxyPhase `json:"phase,omitempty"`
+	// Message says what failed, with the end of kube-proxy's log where there is one.
+	Message string `json:"message"`
 }
 
 // ObservedMode is a kube-proxy mode and the nodes that run it.

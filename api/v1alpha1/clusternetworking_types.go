@@ -104,6 +104,97 @@ type KubeProxySpec struct {
 	// ipvs.strictARP is turned on too, because every node would answer ARP for every address without it.
 	// +optional
 	Mode ProxyMode `json:"mode,omitempty"`
+
+	// Drift says what happens when somebody else changes what the spec declares: Enforce writes it back, Warn only says so.
+	// +optional
+	// +kubebuilder:default=Enforce
+	Drift DriftPolicy `json:"drift,omitempty"`
+
+	// Rollout says how a change goes from node to node.
+	// +optional
+	Rollout KubeProxyRollout `json:"rollout,omitzero"`
+
+	// OnDelete says what happens to kube-proxy when this object is deleted, or this section removed: Keep leaves it as it runs then,
+	// Restore gives the declared fields the values back that they had before Lanyard changed them first.
+	// +optional
+	// +kubebuilder:default=Keep
+	OnDelete OnDeletePolicy `json:"onDelete,omitempty"`
+}
+
+// DriftPolicy says what happens when somebody else changes what the spec declares.
+//
+// +kubebuilder:validation:Enum=Enforce;Warn
+type DriftPolicy string
+
+// The drift policies.
+const (
+	DriftEnforce DriftPolicy = "Enforce"
+	DriftWarn    DriftPolicy = "Warn"
+)
+
+// OnDeletePolicy says what happens to kube-proxy when it is not managed any more.
+//
+// +kubebuilder:validation:Enum=Keep;Restore
+type OnDeletePolicy string
+
+// The policies on deletion.
+const (
+	OnDeleteKeep    OnDeletePolicy = "Keep"
+	OnDeleteRestore OnDeletePolicy = "Restore"
+)
+
+// RolloutState says whether changes of kube-proxy are made.
+//
+// +kubebuilder:validation:Enum=Active;Paused
+type RolloutState string
+
+// The rollout states.
+const (
+	// RolloutActive makes the changes.
+	RolloutActive RolloutState = "Active"
+	// RolloutPaused only says what would change: nothing is probed, written or restarted.
+	RolloutPaused RolloutState = "Paused"
+)
+
+// FailurePolicy says what happens when kube-proxy does not come up as asked on a node.
+//
+// +kubebuilder:validation:Enum=Rollback;Pause
+type FailurePolicy string
+
+// The failure policies.
+const (
+	// FailureRollback takes every node back to the last configuration that worked.
+	FailureRollback FailurePolicy = "Rollback"
+	// FailurePause stops the roll, touches no further node, and waits for a person.
+	FailurePause FailurePolicy = "Pause"
+)
+
+// KubeProxyRollout says how a change of kube-proxy goes from node to node. The first node is always alone.
+type KubeProxyRollout struct {
+	// MaxUnavailable is how many nodes may be without a verified kube-proxy at once, once the first node has shown that it works.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	MaxUnavailable int32 `json:"maxUnavailable,omitempty"`
+
+	// PauseSeconds is how long a node has to stay verified before the next is restarted.
+	// +optional
+	// +kubebuilder:default=5
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=3600
+	PauseSeconds *int32 `json:"pauseSeconds,omitempty"`
+
+	// State is Active, or Paused to see in status.kubeProxy.plannedDiff what would change while nothing is probed, written or
+	// restarted.
+	// +optional
+	// +kubebuilder:default=Active
+	State RolloutState `json:"state,omitempty"`
+
+	// OnFailure is Rollback to take every node back to the last configuration that worked when one fails, or Pause to stop there.
+	// +optional
+	// +kubebuilder:default=Rollback
+	OnFailure FailurePolicy `json:"onFailure,omitempty"`
 }
 
 // AddressRange is a CIDR ("192.168.1.192/28") or a range, both ends included ("192.168.1.200-192.168.1.210").

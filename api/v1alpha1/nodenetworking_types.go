@@ -112,7 +112,82 @@ type NodeKubeProxy struct {
 	// Message says why kube-proxy did not answer.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// Settings are those settings that a ClusterNetworking can declare, as the running process has them by its /configz: its field's
+	// path, and the value. Settings at their zero value are left out.
+	// +optional
+	Settings map[string]string `json:"settings,omitempty"`
+	// Rules say whether the process has written the node's rules since it started.
+	// +optional
+	Rules RulesState `json:"rules,omitempty"`
+	// SyncFailures is how often the process failed to write them since it started.
+	// +optional
+	SyncFailures int64 `json:"syncFailures,omitempty"`
+	// Checks are connections through the rules that the speaker tries itself.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Checks []NodeCheck `json:"checks,omitempty"`
+	// Residue is what a mode that does not run any more has left in the node's kernel, as far as the speaker can see it: one
+	// sentence each.
+	// +optional
+	// +listType=atomic
+	Residue []string `json:"residue,omitempty"`
+	// Sysctls are the kernel settings that kube-proxy turns on and never off, where they are not 0.
+	// +optional
+	Sysctls map[string]string `json:"sysctls,omitempty"`
+	// Uses are features in use on the node that another mode lacks: one word each, see the README.
+	// +optional
+	// +listType=set
+	Uses []KubeProxyUse `json:"uses,omitempty"`
 }
+
+// RulesState says whether kube-proxy has written its rules.
+//
+// +kubebuilder:validation:Enum=Written;Pending
+type RulesState string
+
+// The states of the rules.
+const (
+	RulesWritten RulesState = "Written"
+	RulesPending RulesState = "Pending"
+)
+
+// CheckResult is how a check ended.
+//
+// +kubebuilder:validation:Enum=Passed;Failed
+type CheckResult string
+
+// The results of a check.
+const (
+	CheckPassed CheckResult = "Passed"
+	CheckFailed CheckResult = "Failed"
+)
+
+// NodeCheck is a connection that the speaker tries.
+type NodeCheck struct {
+	// Name is the Service that it goes to, as namespace/name.
+	Name string `json:"name"`
+	// Result is Passed when the connection was made.
+	Result CheckResult `json:"result"`
+	// Message says why it was not.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// KubeProxyUse is a feature of kube-proxy's iptables mode that is in use.
+//
+// +kubebuilder:validation:Enum=LocalhostNodePorts;InvalidPacketsDropped
+type KubeProxyUse string
+
+// The features.
+const (
+	// UseLocalhostNodePorts: NodePorts were reached at 127.0.0.1, where nftables does not serve them
+	// (kubeproxy_iptables_localhost_nodeports_accepted_packets_total).
+	UseLocalhostNodePorts KubeProxyUse = "LocalhostNodePorts"
+	// UseInvalidPacketsDropped: packets that conntrack calls invalid were dropped, which nftables does not do
+	// (kubeproxy_iptables_ct_state_invalid_dropped_packets_total).
+	UseInvalidPacketsDropped KubeProxyUse = "InvalidPacketsDropped"
+)
 
 // AnnouncedIP is an address that the node answers for.
 type AnnouncedIP struct {

@@ -30,7 +30,7 @@ const startSlack = 10 * time.Second
 // before the pod's own proves nothing. Both times are of the node's own clock, which may differ from the API server's.
 func (n Node) Hear(said v1alpha1.NodeKubeProxy) Node {
 	switch started := said.StartTime; {
-	case said == v1alpha1.NodeKubeProxy{}: // it has not asked yet
+	case said.Mode == "" && said.Message == "": // it has not asked yet
 		return n
 	case started == nil && n.Witness == NoSpeaker: // the speaker is gone, and nobody knows for how long
 		return n
