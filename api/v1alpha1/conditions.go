@@ -36,6 +36,18 @@ const (
 	ReasonRollingOut = "RollingOut"
 	// ReasonRolloutStalled says that kube-proxy does not come up as asked on a node; the other nodes are left alone.
 	ReasonRolloutStalled = "RolloutStalled"
+	// ReasonPreflightFailed says that a node has shown, in a pod of its own, that it cannot run what the spec asks of kube-proxy.
+	ReasonPreflightFailed = "PreflightFailed"
+	// ReasonRolledBack says that kube-proxy did not come up as asked on a node, and all went back to what worked before.
+	ReasonRolledBack = "RolledBack"
+	// ReasonResidueFound says that the mode before has left rules or addresses in the kernel of a node.
+	ReasonResidueFound = "ResidueFound"
+	// ReasonDrifted says that somebody else has changed what the spec declares, and spec.kubeProxy.drift is Warn.
+	ReasonDrifted = "Drifted"
+	// ReasonContested says that somebody else keeps changing what the spec declares.
+	ReasonContested = "Contested"
+	// ReasonServerInPool says that kube-proxy reaches the API server at an address that it has to serve itself.
+	ReasonServerInPool = "ServerInPool"
 	// ReasonServicesPending says that Services ask for addresses and cannot get one.
 	ReasonServicesPending = "ServicesPending"
 	// ReasonSpeakersNotReady says that speakers are missing or not ready.

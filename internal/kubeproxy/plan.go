@@ -1,107 +1,17 @@
 package kubeproxy
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 )
 
-// Pod is a node's kube-proxy pod.
-type Pod struct {
-	Name, UID string
-	// Created is when the API server took the pod on.
-	Created time.Time
-	// Started is when its container was started, by the node's clock; zero while it does not run.
-	Started time.Time
-	Ready   bool
-	// Failure says why its container does not stay up, with the end of what it said; empty when it does.
-	Failure string
-}
-
-// Node is a node and its kube-proxy.
-type Node struct {
-	Name    string
-	Ready   bool
-	Witness Witness
-	// Mode is what kube-proxy says of itself; empty when it does not answer, and Says then tells why.
-	Mode, Says string
-	// Dated means that Mode is known to be of the pod's own process, not of one before it.
-	Dated bool
-	// Since is since when the node lacks a pod, or its speaker's report; zero when it does not, or when that is not known.
-	Since time.Time
-	// Pod is nil while there is none, or while it is being deleted.
-	Pod *Pod
-}
-
-// Facts are all that the roll is decided from. They are read anew each time, so a restart of the manager loses nothing.
-type Facts struct {
-	// Spec is nil when kube-proxy is not to be touched.
-	Spec *v1alpha1.KubeProxySpec
-	// Announcing says whether an L2 advertisement exists; with ipvs it needs strictARP.
-	Announcing bool
-	Layout     Layout
-	// Document is config.conf.
-	Document string
-	// Written is when it was last written, by the API server's clock. Pods from before are restarted. Zero when it is not known: every pod
-	// then counts as having read it, and none is restarted.
-	Written time.Time
-	Nodes   []Node
-	// OwnNode is the manager's node, whose kube-proxy is restarted last.
-	OwnNode string
-	// Paused means that nothing is to be done, only said.
-	Paused bool
-	Now    time.Time
-}
-
-// Action is what to do next.
-type Action int
-
-// The actions.
-const (
-	// Rest: there is nothing to do until the facts change.
-	Rest Action = iota
-	// Write config.conf as Decision.Edited.
-	Write
-	// Restart the pod Decision.Restart.
-	Restart
-	// Wait for the node in flight; look again after Decision.After at the latest.
-	Wait
-)
-
-// Decision is the one next step, and how the roll stands.
-type Decision struct {
-	Action  Action
-	Edited  string
-	Changes []Change
-	Restart *Pod
-	After   time.Duration
-	// Progress says whether the roll is done, goes on by itself, or needs a person.
-	Progress Progress
-	// Reason is one of the API's reasons.
-	Reason  string
-	Message string
-	// Updated of Total nodes run kube-proxy as asked.
-	Updated, Total int
-}
-
-// Progress says how the roll stands.
-type Progress int
-
-// The kinds of progress.
-const (
-	Done Progress = iota
-	Underway
-	Stuck
-)
-
 // The times of a roll.
 const (
-	// verifyWithin is how long a restarted kube-proxy may take until its node reports the mode that was asked for, and how long a node may
-	// lack a pod or a report.
+	// verifyWithin is how long a restarted kube-proxy may take until its node reports that it runs as asked, and how long a node may lack
+	// a pod or a report.
 	verifyWithin = 2 * time.Minute
 	// staleAfter is how long a restarted kube-proxy may report the old mode before it is restarted again: kubelet may start a pod on the
 	// ConfigMap's old content, until its watch or its next sync brings the new one.
@@ -110,260 +20,260 @@ const (
 	staleFor = 2 * time.Minute
 	// settledAfter is how long a pod without a witness has to stay Ready to be believed.
 	settledAfter = 10 * time.Second
-	// lookAgain is when to look at a node in flight, should no event come.
+	// awayWithin is how long the restart of a node waits for others to take its addresses over: with policy Local nobody may be able to.
+	awayWithin = 10 * time.Second
+	// lookAgain is when to look at what is under way, should no event come.
 	lookAgain = time.Second
 )
 
-// Plan returns the next step: the configuration is written first, then one kube-proxy after the other is restarted and verified. What
-// fails to come up stops the roll: the nodes behind it keep their working kube-proxy.
+// Plan returns the next step of bringing kube-proxy to what the spec asks for, without a moment in which more nodes than allowed are
+// without it. Nothing is written before every node has shown, in a pod of its own, that it can run the new configuration.
 //
-//	write ──▶ restart node 1 ──▶ it reports the mode ──▶ restart node 2 ──▶ … ──▶ done
-//	                 └──▶ it does not: stop, say which node and why
+//	Planned ─▶ Preflight ─▶ Canary ─▶ Rolling ─▶ Inspecting ─▶ Idle
+//	               │           │         │
+//	               │           └────┬────┘ a node does not come up
+//	               ▼                ▼
+//	            Stalled        RollingBack ─▶ Stalled (rolled back; the others never stopped working)
 func Plan(f Facts) Decision {
-	if f.Spec == nil {
-		return f.untouched()
+	switch {
+	case f.Spec == nil && !f.restores():
+		return f.leave()
+	case !f.Layout.Managed:
+		return Decision{Progress: Stuck, Phase: v1alpha1.PhaseStalled, Reason: v1alpha1.ReasonUnmanagedLayout, Message: f.Layout.Message,
+			Total: len(f.Nodes)}
+	case f.Config.Err != nil:
+		return f.invalid(f.Config.Err)
 	}
-	if !f.Layout.Managed {
-		return Decision{Progress: Stuck, Reason: v1alpha1.ReasonUnmanagedLayout, Message: f.Layout.Message, Total: len(f.Nodes)}
-	}
-	mode := string(f.Spec.Mode)
-	if mode == "" {
-		kept, err := Mode(f.Document)
-		if err != nil {
-			return f.invalid(err)
-		}
-		mode = Effective(kept)
-	}
-	want := Fields{Mode: f.Spec.Mode, StrictARP: mode == string(v1alpha1.ProxyModeIPVS) && f.Announcing}
-	edited, changes, err := Edit(f.Document, want)
-	if err != nil {
+	r := roll{Facts: f, goal: f.goal()}
+	if err := checkMode(r.mode); err != nil {
 		return f.invalid(err)
 	}
-	r := roll{Facts: f, mode: mode, everyProcess: want.StrictARP}
-	if len(changes) > 0 {
-		// A roll that cannot go on is not begun: any pod that is made meanwhile would run what nobody has tried. It is begun after a while
-		// even so, because the new configuration may be what brings that node back.
-		nodes := r.ordered()
-		if i := slices.IndexFunc(nodes, r.awaited); i >= 0 {
-			return r.decision(r.wait(nodes[i], "before writing "+describe(changes)+", "))
+	for _, phase := range []func() (Decision, bool){r.forget, r.write, r.nodes, r.inspect, r.complete} {
+		if d, ends := phase(); ends {
+			return r.finish(d)
 		}
-		return r.decision(Decision{Action: Write, Edited: edited, Changes: changes, Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
-			Message: "writing " + describe(changes)})
 	}
-	return r.next()
+	return r.finish(r.rest())
+}
+
+// leave judges a kube-proxy that is not managed, and forgets what was going on with it.
+func (f Facts) leave() Decision {
+	l := f.Ledger
+	if f.Paused || l.Attempt == nil && l.Refused == nil && l.Original == nil && l.Applied == "" {
+		return f.untouched()
+	}
+	d := record(Ledger{Good: l.Good}, v1alpha1.PhaseIdle, "spec.kubeProxy is absent: kube-proxy stays as it runs now")
+	d.Total = len(f.Nodes)
+	return d
+}
+
+// restores says whether kube-proxy is to be given back as it was found: what was changed still has to be changed back.
+func (f Facts) restores() bool {
+	return f.Ledger.OnDelete == v1alpha1.OnDeleteRestore && f.Ledger.Original != nil
 }
 
 func (f Facts) invalid(err error) Decision {
-	return Decision{Progress: Stuck, Reason: v1alpha1.ReasonInvalidConfiguration, Message: fmt.Sprintf("ConfigMap %s/%s: %v", Namespace, Name, err),
-		Total: len(f.Nodes)}
+	return Decision{Progress: Stuck, Phase: v1alpha1.PhaseStalled, Reason: v1alpha1.ReasonInvalidConfiguration,
+		Message: fmt.Sprintf("ConfigMap %s/%s: %v", Namespace, Name, err), Total: len(f.Nodes)}
 }
 
-func describe(changes []Change) string {
-	var texts []string
-	for _, c := range changes {
-		texts = append(texts, c.String())
+// checkMode refuses a mode that no kube-proxy starts with: it stands in config.conf, and the spec leaves it open.
+func checkMode(mode string) error {
+	switch v1alpha1.ProxyMode(mode) {
+	case v1alpha1.ProxyModeIPTables, v1alpha1.ProxyModeIPVS, v1alpha1.ProxyModeNFTables:
+		return nil
 	}
-	return strings.Join(texts, ", ")
+	return fmt.Errorf("config.conf: mode is %s, which kube-proxy does not start with: write iptables, ipvs or nftables there, "+
+		"or set spec.kubeProxy.mode", mode)
 }
 
-// Effective is the mode that kube-proxy runs for a configured one: iptables when it is left open.
-func Effective(configured string) string {
-	return cmp.Or(configured, string(v1alpha1.ProxyModeIPTables))
-}
-
-// roll walks the nodes after the configuration is written.
+// roll is a change on its way.
 type roll struct {
 	Facts
-	mode string
-	// everyProcess says that the mode alone does not prove that a process read the new configuration.
-	everyProcess bool
+	goal
 }
 
-func (r roll) next() Decision {
-	var waiting, pending, dark []Node
-	for _, n := range r.ordered() {
-		switch {
-		case r.updated(n):
-		case !n.Ready && n.Pod != nil && r.fresh(*n.Pod):
-			dark = append(dark, n)
-		case !n.Ready: // its turn comes when it returns
-		case n.Pod == nil, r.fresh(*n.Pod), r.awaited(n):
-			waiting = append(waiting, n)
-		default:
-			pending = append(pending, n)
+// forget drops from the ledger what the spec has made void: the refusal of another declaration, or one that a person wants to try again.
+func (r roll) forget() (Decision, bool) {
+	if r.Paused {
+		return Decision{}, false
+	}
+	l := r.Ledger.clone()
+	switch refused := l.Refused; {
+	case refused != nil && refused.Asked != r.asked:
+		l.Refused = nil
+		return record(l, v1alpha1.PhasePlanned, "the spec has changed: what was rolled back before it is forgotten"), true
+	case refused != nil && r.held():
+		l.Refused = nil
+		return record(l, v1alpha1.PhasePlanned, "the roll is paused: what was rolled back may be tried again"), true
+	case r.Spec != nil && l.OnDelete != r.Spec.OnDelete && (l.Original != nil || l.OnDelete != ""):
+		l.OnDelete = r.Spec.OnDelete
+		return record(l, v1alpha1.PhasePlanned, "writing down spec.kubeProxy.onDelete"), true
+	}
+	return Decision{}, false
+}
+
+// held says whether the spec wants to see the plan only.
+func (r roll) held() bool { return r.Spec != nil && r.Spec.Rollout.State == v1alpha1.RolloutPaused }
+
+// write brings config.conf to the step's settings, once all that speaks against it has been looked at.
+func (r roll) write() (Decision, bool) {
+	changes := r.next.Against(r.Config.Settings)
+	if len(changes) == 0 {
+		return Decision{}, false
+	}
+	edited, changes, err := r.edit()
+	if err != nil {
+		return r.invalid(err), true
+	}
+	gates := []func(edited string, changes []Change) (Decision, bool){r.drift, r.enclosed, r.pause, r.await, r.preflight, r.writeDown}
+	for _, gate := range gates {
+		if d, closed := gate(edited, changes); closed {
+			d.Changes = changes
+			return d, true
 		}
 	}
-	if len(pending) > 0 { // the restart may be why the node is not Ready any more: no other is put at risk
-		waiting = append(waiting, dark...)
+	phase := v1alpha1.PhaseCanary
+	if r.back {
+		phase = v1alpha1.PhaseRollingBack
 	}
-	for _, n := range waiting {
-		if why := r.failure(n); why != "" {
-			return r.decision(r.stalled(n, why))
-		}
+	return Decision{Action: Write, Edited: edited, Changes: changes, Progress: Underway, Phase: phase, Reason: v1alpha1.ReasonRollingOut,
+		Message: "writing " + describe(changes)}, true
+}
+
+// edit returns the new config.conf. On the way back it is the very document of before, unless others have changed it since.
+func (r roll) edit() (edited string, changes []Change, err error) {
+	edited, changes, err = Edit(r.Config.Document, r.next)
+	if err != nil || !r.back || r.stepMode != r.mode || r.Ledger.Attempt == nil || r.Ledger.Attempt.Before == nil {
+		return edited, changes, err
+	}
+	before := r.Ledger.Attempt.Before.Document
+	if again, _, err := Edit(before, FieldsOf(r.Config.Settings, r.next.Paths())); err == nil && again == r.Config.Document {
+		return before, changes, nil
+	}
+	return edited, changes, nil
+}
+
+// own says whether the attempt in the ledger is the one that is under way.
+func (r roll) own() bool { return r.Ledger.Attempt != nil && r.Ledger.Attempt.Asked == r.asked }
+
+// drift judges what others have changed after it had run everywhere.
+func (r roll) drift(_ string, changes []Change) (Decision, bool) {
+	again := r.Ledger.Attempt == nil && r.Ledger.Applied == r.asked
+	if again && r.Spec != nil && r.Spec.Drift == v1alpha1.DriftWarn {
+		return stalled(v1alpha1.ReasonDrifted, fmt.Sprintf("%s has changed config.conf, and spec.kubeProxy.drift is Warn: Enforce would write %s. "+
+			"Set drift to Enforce, or the spec to what is wanted", r.writer(), describe(changes))), true
+	}
+	recent := r.Ledger.corrections(r.Now)
+	if len(recent) < fought || !again && !r.rewritten() {
+		return Decision{}, false
+	}
+	d := stalled(v1alpha1.ReasonContested, fmt.Sprintf("%s keeps changing config.conf: it was written back %d times within %d minutes, and is left "+
+		"alone for a while. Would write %s. Find out who it is and stop it, or set drift to Warn",
+		r.writer(), len(recent), int(foughtWithin.Minutes()), describe(changes)))
+	d.After = max(lookAgain, foughtWithin-r.Now.Sub(recent[0]))
+	return d, true
+}
+
+// noted says whether this very write stands in the ledger already.
+func (r roll) noted() bool {
+	return r.own() && r.Ledger.Attempt.Next == identity(r.next) && r.Ledger.Attempt.Over == digest(r.Config.Document)
+}
+
+// rewritten says whether somebody else has changed config.conf since this step was written.
+func (r roll) rewritten() bool {
+	return r.own() && r.Ledger.Attempt.Next == identity(r.next) && r.Ledger.Attempt.Over == ""
+}
+
+func (r roll) writer() string {
+	if r.Writer == "" || r.Writer == v1alpha1.FieldManager {
+		return "somebody"
+	}
+	return "the field manager " + r.Writer
+}
+
+// enclosed refuses to restart kube-proxies that reach the API server by an address that they have to serve themselves.
+func (r roll) enclosed(string, []Change) (Decision, bool) {
+	if r.Enclosed == "" || r.back {
+		return Decision{}, false
+	}
+	return stalled(v1alpha1.ReasonServerInPool, fmt.Sprintf("kube-proxy reaches the API server at %s: a kube-proxy that starts could not, as nobody "+
+		"has written the rules for that address yet. Set the server in key kubeconfig.conf of ConfigMap %s/%s to an address outside the pools, "+
+		"or exclude it from the pool", r.Enclosed, Namespace, Name)), true
+}
+
+// pause says what would be done.
+func (r roll) pause(_ string, changes []Change) (Decision, bool) {
+	way := ""
+	if r.stepMode != r.mode {
+		way = ", on the way to " + r.mode
 	}
 	switch {
-	case len(waiting) > 0 && !slices.ContainsFunc(waiting, func(n Node) bool { return !r.stale(n) }):
-		return r.decision(Decision{Action: Restart, Restart: waiting[0].Pod, After: lookAgain, Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
-			Message: fmt.Sprintf("restarting kube-proxy on %s again: it started on the old configuration", waiting[0].Name)})
-	case len(waiting) > 0:
-		return r.decision(r.wait(waiting[0], ""))
-	case len(pending) > 0:
-		return r.decision(Decision{Action: Restart, Restart: pending[0].Pod, After: lookAgain, Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
-			Message: "restarting kube-proxy on " + pending[0].Name})
-	case len(r.notReady()) > 0:
-		return r.decision(Decision{Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
-			Message: "not Ready, and updated when they return: " + some(r.notReady())})
+	case r.Paused:
+		d := waiting(v1alpha1.PhasePlanned, fmt.Sprintf("paused; would write %s%s. Set spec.managementState to Managed to go on", describe(changes), way))
+		d.Reason, d.After = v1alpha1.ReasonPaused, 10*lookAgain
+		return d, true
+	case r.held():
+		d := waiting(v1alpha1.PhasePlanned, fmt.Sprintf("paused; would write %s%s. Set spec.kubeProxy.rollout.state to Active to go on",
+			describe(changes), way))
+		d.Reason, d.After = v1alpha1.ReasonPaused, 10*lookAgain
+		return d, true
 	}
-	return r.decision(Decision{Progress: Done, Reason: v1alpha1.ReasonReady, Message: "kube-proxy runs as asked"})
+	return Decision{}, false
 }
 
-// ordered returns the nodes by name: those without a report after the others, for the roll may end there, and the manager's own last.
-func (r roll) ordered() []Node {
-	rank := func(n Node) int {
-		switch {
-		case n.Name == r.OwnNode:
-			return 2
-		case n.Witness == Silent:
-			return 1
+// await waits for nodes that lack a pod or a report: a roll that cannot go on is not begun, for any pod that is made meanwhile would run
+// what nobody has tried. It is begun after a while even so, because the new configuration may be what brings that node back.
+func (r roll) await(_ string, changes []Change) (Decision, bool) {
+	nodes := r.ordered()
+	i := slices.IndexFunc(nodes, r.awaited)
+	if i < 0 || r.back {
+		return Decision{}, false
+	}
+	return waiting(v1alpha1.PhasePlanned, fmt.Sprintf("before writing %s, waiting for %s: %s", describe(changes), nodes[i].Name, r.doing(nodes[i]))), true
+}
+
+// writeDown puts the step into the ledger before it is taken.
+func (r roll) writeDown(edited string, changes []Change) (Decision, bool) {
+	if r.noted() {
+		return Decision{}, false
+	}
+	l := r.Ledger.clone()
+	if l.Attempt == nil && l.Applied == r.asked || r.rewritten() {
+		l.Corrections = append(l.corrections(r.Now), r.Now)
+	}
+	if l.Original == nil {
+		l.Original = r.Config.revision()
+		if r.Spec != nil {
+			l.OnDelete = r.Spec.OnDelete
 		}
-		return 0
 	}
-	return slices.SortedFunc(slices.Values(r.Nodes), func(a, b Node) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.Name, b.Name))
-	})
+	l.touch(changes)
+	l.Attempt = r.attempt()
+	l.Attempt.Next, l.Attempt.Over = identity(r.next), digest(r.Config.Document)
+	l.Attempt.Probed, l.Attempt.Detour = r.passed(edited), r.stepMode != r.mode
+	return record(l, v1alpha1.PhasePreflight, "writing down what will be changed, and what to go back to"), true
 }
 
-// overdue says whether the node has lacked a pod or a report for too long.
-func (r roll) overdue(n Node) bool { return !n.Since.IsZero() && r.Now.Sub(n.Since) >= verifyWithin }
-
-// awaited says whether the node lacks something that it may still get.
-func (r roll) awaited(n Node) bool { return n.lacks() != "" && !r.overdue(n) }
-
-func (r roll) wait(n Node, before string) Decision {
-	return Decision{Action: Wait, After: lookAgain, Progress: Underway, Reason: v1alpha1.ReasonRollingOut,
-		Message: before + "waiting for " + n.Name + ": " + r.doing(n)}
-}
-
-// fresh says whether the pod was made after the configuration was written.
-func (r roll) fresh(p Pod) bool { return !p.Created.Before(r.Written) }
-
-// settled says whether the pod has stayed up for long enough to be believed.
-func (r roll) settled(p Pod) bool {
-	return p.Ready && p.Failure == "" && r.Now.Sub(p.Created) >= settledAfter
-}
-
-// updated says whether the node's kube-proxy runs as asked. Only kube-proxy's own word counts where a speaker can ask it.
-func (r roll) updated(n Node) bool {
-	if n.Pod == nil {
-		return false
+// attempt is the attempt under way, or a new one.
+func (r roll) attempt() *Attempt {
+	if r.own() {
+		attempt := *r.Ledger.Attempt
+		return &attempt
 	}
-	restarted := r.fresh(*n.Pod) && r.settled(*n.Pod)
-	switch n.Witness {
-	case Reporting: // the process before the restart may have reported the same mode: that report proves nothing yet
-		return n.Mode == r.mode && (!r.everyProcess || restarted)
-	case NoSpeaker:
-		return restarted
-	default:
-		return false
+	if r.back { // somebody has changed what it was rolled back to
+		refused := *r.Ledger.Refused
+		return &Attempt{Asked: r.asked, Before: &refused.Back, Failed: &refused.Failed}
 	}
-}
-
-// stale says whether the node's kube-proxy is up on the configuration of before, which another restart helps against.
-func (r roll) stale(n Node) bool {
-	return n.Ready && n.Pod != nil && n.Pod.Failure == "" && r.fresh(*n.Pod) && n.Pod.Created.Sub(r.Written) < staleFor &&
-		r.Now.Sub(n.Pod.Created) >= staleAfter && n.Witness == Reporting && n.Dated && n.Mode != "" && n.Mode != r.mode
-}
-
-// failure says why a node has been waited for long enough; empty while it has not.
-func (r roll) failure(n Node) string {
+	a := &Attempt{Asked: r.asked, Before: r.Config.revision()}
 	switch {
-	case n.Pod == nil && r.overdue(n):
-		return r.doing(n)
-	case n.Pod == nil || !r.fresh(*n.Pod) || r.stale(n):
-		return ""
-	case n.Pod.Failure != "":
-		return n.Pod.Failure
-	case r.Now.Sub(n.Pod.Created) >= verifyWithin:
-		return r.doing(n)
+	case r.Ledger.Attempt != nil && r.Ledger.Attempt.Before != nil:
+		a.Before = r.Ledger.Attempt.Before
+	case r.Ledger.latest() != nil:
+		a.Before = r.Ledger.latest()
 	}
-	return ""
-}
-
-// stalled says what a person should do about a node that was waited for long enough.
-func (r roll) stalled(n Node, why string) Decision {
-	message := fmt.Sprintf("kube-proxy on %s does not come up in mode %s: %s. No further node is touched. ", n.Name, r.mode, why)
-	switch at := elsewhere(r.Document); {
-	case n.Pod == nil:
-		message += fmt.Sprintf("`kubectl -n %s describe daemonset %s` tells why no pod is made", Namespace, Name)
-	case n.Pod.Failure == "" && n.Ready && n.Witness == Silent:
-		message += fmt.Sprintf("See whether the speaker there runs and reaches the API server: `kubectl get pods -A -o wide -l "+
-			"app.kubernetes.io/component=speaker`. If it does, `kubectl -n %s delete pod %s` makes it ask again", Namespace, n.Pod.Name)
-	case n.Pod.Failure == "" && n.Ready && n.Witness == Reporting && n.Mode == "" && at != "":
-		message += fmt.Sprintf("config.conf has %s, and speakers ask at %s: set metricsBindAddress to %s in ConfigMap %s/%s",
-			at, v1alpha1.KubeProxyMetricsAddress, v1alpha1.KubeProxyMetricsAddress, Namespace, Name)
-	case n.Pod.Failure == "" && r.Written.IsZero():
-		message = fmt.Sprintf("kube-proxy on %s does not run in mode %s: %s. It is not restarted, because it is not known when config.conf was "+
-			"last written; `kubectl -n %s delete pod %s` restarts it", n.Name, r.mode, why, Namespace, n.Pod.Name)
-	default:
-		message += fmt.Sprintf("Set spec.kubeProxy.mode to a mode that this node can run; `kubectl -n %s logs %s` tells more", Namespace, n.Pod.Name)
+	if len(r.want.Against(a.Before.Settings)) == 0 { // it would lead back here
+		a.Before = nil
 	}
-	return Decision{Action: Wait, After: 10 * lookAgain, Progress: Stuck, Reason: v1alpha1.ReasonRolloutStalled, Message: message}
-}
-
-// doing says what a node in flight is doing.
-func (r roll) doing(n Node) string {
-	switch {
-	case n.Pod == nil:
-		return "its kube-proxy pod is being made"
-	case !n.Ready:
-		return "the node is not Ready"
-	case n.Witness == Silent:
-		return "its speaker has not reported the mode of the kube-proxy that runs now"
-	case n.Witness == Reporting && n.Mode == "":
-		return "its speaker says: " + cmp.Or(n.Says, "kube-proxy does not answer")
-	case n.Witness == Reporting && n.Mode != r.mode:
-		return fmt.Sprintf("its kube-proxy reports mode %s", n.Mode)
-	default:
-		return "its kube-proxy pod is not Ready for long enough yet"
-	}
-}
-
-func (r roll) notReady() []string {
-	var names []string
-	for _, n := range r.ordered() {
-		if !n.Ready && !r.updated(n) {
-			names = append(names, n.Name)
-		}
-	}
-	return names
-}
-
-// listed is how many nodes a message names before it counts the rest.
-const listed = 3
-
-func some(names []string) string {
-	if len(names) <= listed {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:listed], ", "), len(names)-listed)
-}
-
-// decision adds the count of nodes to a decision, and to its message. While paused, what would be done is only said.
-func (r roll) decision(d Decision) Decision {
-	if r.Paused && d.Progress == Underway {
-		d = Decision{Action: Wait, After: 10 * lookAgain, Progress: Underway, Reason: v1alpha1.ReasonPaused,
-			Message: "paused; would go on with: " + d.Message + ". Set spec.managementState to Managed to go on"}
-	}
-	d.Total = len(r.Nodes)
-	for _, n := range r.Nodes {
-		if r.updated(n) {
-			d.Updated++
-		}
-	}
-	asked := "mode " + r.mode
-	if r.everyProcess {
-		asked += " with strictARP"
-	}
-	d.Message = fmt.Sprintf("%d of %d nodes run %s; %s", d.Updated, d.Total, asked, d.Message)
-	return d
+	return a
 }

@@ -38,6 +38,18 @@ func (n Node) Hear(said v1alpha1.NodeKubeProxy) Node {
 		return n
 	}
 	n.Witness, n.Mode, n.Says, n.Dated = Reporting, said.Mode, said.Message, said.StartTime != nil
+	n.Rules, n.Failures, n.Residue = said.Rules, said.SyncFailures, said.Residue
+	if said.Settings != nil {
+		n.Settings = Settings{}
+		for path, value := range said.Settings {
+			n.Settings[Path(path)] = value
+		}
+	}
+	for _, c := range said.Checks {
+		if c.Result == v1alpha1.CheckFailed && n.Blocked == "" {
+			n.Blocked = c.Name + " cannot be reached: " + c.Message
+		}
+	}
 	return n
 }
 
@@ -108,13 +120,13 @@ func elsewhere(document string) string {
 
 // untouched judges a kube-proxy that the spec does not ask to change: announcements still need strictARP where it runs ipvs.
 func (f Facts) untouched() Decision {
-	d := Decision{Reason: v1alpha1.ReasonNotManaged, Message: "spec.kubeProxy is absent: kube-proxy is not touched",
+	d := Decision{Phase: v1alpha1.PhaseIdle, Reason: v1alpha1.ReasonNotManaged, Message: "spec.kubeProxy is absent: kube-proxy is not touched",
 		Total: len(f.Nodes), Updated: len(f.Nodes)}
 	nodes := f.ipvs()
 	if !f.Announcing || len(nodes) == 0 {
 		return d
 	}
-	_, values, err := parse(f.Document)
+	_, values, err := parse(f.Config.Document)
 	if !f.Layout.Managed || err != nil {
 		d.Message += fmt.Sprintf("; it runs in mode ipvs on %s, which needs strictARP where addresses are announced, and Lanyard cannot read "+
 			"whether it has it", some(nodes))
@@ -127,7 +139,7 @@ func (f Facts) untouched() Decision {
 	if found == nil {
 		found = "(absent)"
 	}
-	return Decision{Progress: Stuck, Reason: v1alpha1.ReasonStrictARPMissing, Total: d.Total, Updated: d.Total - len(nodes),
+	return Decision{Progress: Stuck, Phase: v1alpha1.PhaseStalled, Reason: v1alpha1.ReasonStrictARPMissing, Total: d.Total, Updated: d.Total - len(nodes),
 		Message: fmt.Sprintf("ConfigMap %s/%s: config.conf has ipvs.strictARP: %v, and kube-proxy runs in mode ipvs on %s: each such node answers "+
 			"ARP for every announced address. Write `kubeProxy: {}` into the spec, and Lanyard sets it and restarts one kube-proxy after the other; "+
 			"or set it to true by hand and run `kubectl -n %s rollout restart daemonset %s`",
@@ -138,7 +150,7 @@ func (f Facts) untouched() Decision {
 func (f Facts) ipvs() []string {
 	configured := ""
 	if f.Layout.Managed {
-		configured, _ = Mode(f.Document) // one that cannot be read says nothing
+		configured, _ = Mode(f.Config.Document) // one that cannot be read says nothing
 	}
 	var names []string
 	for _, n := range (roll{Facts: f}).ordered() {

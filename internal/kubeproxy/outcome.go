@@ -1,0 +1,125 @@
+package kubeproxy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+// inspect proves, after the mode has changed, that the mode before has left nothing in any node's kernel.
+func (r roll) inspect() (Decision, bool) {
+	if !r.own() || !r.changedMode() || r.stopped() {
+		return Decision{}, false
+	}
+	var p []Probe
+	var left []string
+	running := 0
+	for _, n := range r.ready() {
+		probe := Probe{Kind: ProbeSurvey, Node: n.Name, Hash: Hash(r.Config.Document, r.Image), Mode: r.stepMode}
+		p = append(p, probe)
+		result := r.Probes[probe.Key()]
+		switch found := slices.Concat(n.Residue, result.Leftovers); {
+		case result.State == ProbeRunning:
+			running++
+		case len(found) > 0:
+			left = append(left, n.Name+": "+strings.Join(found, "; "))
+		case result.State == ProbeFailed && r.stepMode != r.mode:
+			left = append(left, n.Name+" could not be searched: "+result.Message)
+		}
+	}
+	switch {
+	case running > 0:
+		d := waiting(v1alpha1.PhaseInspecting, fmt.Sprintf("searching every node for what the mode before has left: %d of %d done", len(p)-running, len(p)))
+		d.Probes = p
+		return d, true
+	case len(left) > 0:
+		d := stalled(v1alpha1.ReasonResidueFound, fmt.Sprintf("the mode before has left rules or addresses that can answer for Services: %s. Reboot these "+
+			"nodes one by one, and they are searched again", strings.Join(left, ". ")))
+		d.Probes = p
+		return d, true
+	}
+	return Decision{}, false
+}
+
+// changedMode says whether the mode is another than that of the configuration before.
+func (r roll) changedMode() bool {
+	before := r.Ledger.Attempt.Before
+	if r.back || before == nil {
+		return true // nodes may have run the mode that failed
+	}
+	return before.mode() != r.stepMode
+}
+
+// complete writes down that a step has reached every node that could be reached.
+func (r roll) complete() (Decision, bool) {
+	reached := slices.ContainsFunc(r.Nodes, func(n Node) bool { return n.Ready && r.verified(n) })
+	if r.stopped() || !reached || r.Ledger.Attempt == nil && (r.Ledger.Applied == r.asked || r.back) {
+		return Decision{}, false
+	}
+	l := r.Ledger.clone()
+	switch {
+	case r.stepMode != r.mode:
+		if !r.own() {
+			l.Attempt = r.attempt()
+		}
+		l.Attempt.Crossed = true
+		return record(l, r.phase(), "every node runs nftables: half of the way to "+r.mode), true
+	case r.restoring:
+		return record(Ledger{Good: l.Good}, r.phase(), "kube-proxy has its old settings back"), true
+	case r.back:
+		l.Refused, l.Attempt, l.Applied = &Refused{Asked: r.asked, Failed: *l.Attempt.Failed, Back: *l.Attempt.Before}, nil, ""
+		return record(l, r.phase(), "all nodes are back"), true
+	}
+	l.Attempt, l.Refused, l.Applied = nil, nil, r.asked
+	l.remember(r.Config)
+	return record(l, r.phase(), "every node runs as asked"), true
+}
+
+// rest says how kube-proxy stands when there is nothing to do.
+func (r roll) rest() Decision {
+	g := r.groups()
+	var gone []string
+	for _, n := range append(g.gone, g.dark...) {
+		gone = append(gone, n.Name)
+	}
+	slices.Sort(gone)
+	switch refused := r.Ledger.Refused; {
+	case refused != nil && r.back:
+		d := stalled(v1alpha1.ReasonRolledBack, fmt.Sprintf("what the spec asks for failed on %s (%s), and every node went back to what worked before. "+
+			"It is not tried again as it is: mend the node, then set spec.kubeProxy.rollout.state to Paused and back to Active; or change the spec",
+			refused.Failed.Node, refused.Failed.Message))
+		d.Failure = &refused.Failed
+		return d
+	case len(g.stranded) > 0:
+		return stalled(v1alpha1.ReasonRolloutStalled, fmt.Sprintf("%s came back in mode %s when the others had gone on to %s by way of nftables: a restart "+
+			"of kube-proxy alone would leave the old rules behind. Reboot it, and it starts clean", some(namesOf(g.stranded)), g.stranded[0].Mode, r.mode))
+	case len(g.hurt) > 0:
+		return r.hurts(g.hurt[0])
+	case len(gone) > 0:
+		return Decision{Progress: Underway, Phase: v1alpha1.PhaseIdle, Reason: v1alpha1.ReasonRollingOut,
+			Message: "not Ready, and updated when they return: " + some(gone)}
+	}
+	return Decision{Progress: Done, Phase: v1alpha1.PhaseIdle, Reason: v1alpha1.ReasonReady, Message: "kube-proxy runs as asked"}
+}
+
+// finish adds the count of nodes to a decision, and to its message.
+func (r roll) finish(d Decision) Decision {
+	for _, n := range r.ordered() {
+		if r.verified(n) {
+			d.Verified = append(d.Verified, n.Name)
+		}
+	}
+	d.Updated, d.Total = len(d.Verified), len(r.Nodes)
+	slices.Sort(d.Away)
+	d.Away = slices.Compact(d.Away)
+	asked := "mode " + r.stepMode
+	if r.stepMode != r.mode {
+		asked += " on the way to " + r.mode
+	} else if others := r.others(); len(others) > 0 {
+		asked += " with " + strings.Join(others, ", ")
+	}
+	d.Message = fmt.Sprintf("%d of %d nodes run %s; %s", d.Updated, d.Total, asked, d.Message)
+	return d
+}

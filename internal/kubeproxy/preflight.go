@@ -1,0 +1,116 @@
+package kubeproxy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+// candidate is a configuration that nodes have to show to run before it is written.
+type candidate struct{ mode, document, hash string }
+
+// candidates are the configurations of this step and of those after it, in order. To go back needs no proof.
+func (r roll) candidates(edited string) ([]candidate, error) {
+	all := []candidate{{r.stepMode, edited, Hash(edited, r.Image)}}
+	if r.stepMode != r.mode {
+		last, _, err := Edit(edited, r.want)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, candidate{r.mode, last, Hash(last, r.Image)})
+	}
+	return all, nil
+}
+
+// preflight has every node show that it can run what is about to be written, all steps of it. Nothing is written while one cannot.
+func (r roll) preflight(edited string, _ []Change) (Decision, bool) {
+	if !r.holds(probeFirst) || r.back || r.noted() {
+		return Decision{}, false
+	}
+	candidates, err := r.candidates(edited)
+	if err != nil {
+		return r.invalid(err), true
+	}
+	p := r.probe(candidates, r.ready())
+	switch {
+	case len(r.ready()) == 0:
+		return waiting(v1alpha1.PhasePlanned, "no node is Ready: there is none to try the new configuration on"), true
+	case p.failed != nil:
+		d := stalled(v1alpha1.ReasonPreflightFailed, fmt.Sprintf("%s cannot run it: %s. Nothing was written. %s", p.failed.Node, p.failed.Message,
+			r.remedy()))
+		d.Probes, d.Failure = p.probes, p.failed
+		return d, true
+	case p.passed < len(p.probes):
+		d := waiting(v1alpha1.PhasePreflight, fmt.Sprintf("trying the new configuration on every node, in a pod of its own: %d of %d probes passed",
+			p.passed, len(p.probes)))
+		d.Probes = p.probes
+		return d, true
+	}
+	return Decision{}, false
+}
+
+// remedy says what to do about a node that cannot run the mode.
+func (r roll) remedy() string {
+	if r.stepMode != r.mode {
+		return fmt.Sprintf("The way from iptables to ipvs and back goes by nftables, because kube-proxy cleans up only there. Mend the node; or take "+
+			"the manual way, node by node: drain it, set the mode, reboot it, uncordon it, as the README says; or leave the mode as it is in "+
+			"spec.kubeProxy, which asks for %s", r.mode)
+	}
+	return "Mend the node, and it is tried again within minutes; or set spec.kubeProxy to what this node can run"
+}
+
+// probing is how far the probes of some nodes are.
+type probing struct {
+	probes []Probe
+	passed int
+	failed *Failure
+}
+
+// probe asks nodes to show that they can run configurations.
+func (r roll) probe(candidates []candidate, nodes []Node) probing {
+	var p probing
+	for _, n := range nodes {
+		for _, c := range candidates {
+			probe := Probe{Kind: ProbeShadow, Node: n.Name, Hash: c.hash, Mode: c.mode, Document: c.document}
+			p.probes = append(p.probes, probe)
+			switch result := r.Probes[probe.Key()]; {
+			case result.State == ProbePassed:
+				p.passed++
+			case result.State == ProbeFailed && p.failed == nil:
+				p.failed = &Failure{Node: n.Name, Phase: v1alpha1.PhasePreflight, Message: inMode(c.mode, result)}
+			}
+		}
+	}
+	return p
+}
+
+func inMode(mode string, result ProbeResult) string {
+	message := "in mode " + mode + ", " + result.Message
+	if result.LogTail != "" {
+		message += " (" + result.LogTail + ")"
+	}
+	return message
+}
+
+// passed are the nodes that may run a configuration without further proof.
+func (r roll) passed(document string) []string {
+	var names []string
+	for _, n := range r.ready() {
+		if r.proven(n, document) {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// proven says whether a node has shown that it can run a configuration, or runs what ran before.
+func (r roll) proven(n Node, document string) bool {
+	key := Probe{Kind: ProbeShadow, Node: n.Name, Hash: Hash(document, r.Image)}.Key()
+	attempted := r.own() && r.Ledger.Attempt.Next == identity(r.next) && slices.Contains(r.Ledger.Attempt.Probed, n.Name)
+	return !r.holds(probeFirst) || attempted || r.back || r.Probes[key].State == ProbePassed
+}
+
+func (r roll) ready() []Node {
+	return slices.DeleteFunc(r.ordered(), func(n Node) bool { return !n.Ready })
+}
