@@ -134,12 +134,12 @@ func Plan(f Facts) Decision {
 		}
 		mode = Effective(kept)
 	}
-	want := Fields{Mode: f.Spec.Mode, StrictARP: mode == string(v1alpha1.ProxyModeIPVS) && f.Announcing}
+	want := Declared(f.Spec, f.Announcing, mode)
 	edited, changes, err := Edit(f.Document, want)
 	if err != nil {
 		return f.invalid(err)
 	}
-	r := roll{Facts: f, mode: mode, everyProcess: want.StrictARP}
+	r := roll{Facts: f, mode: mode, everyProcess: want.Settings()[PathStrictARP] != ""}
 	if len(changes) > 0 {
 		// A roll that cannot go on is not begun: any pod that is made meanwhile would run what nobody has tried. It is begun after a while
 		// even so, because the new configuration may be what brings that node back.
