@@ -111,10 +111,17 @@ func oneLine(err error) error {
 
 // lookup returns the value of a field; nil when it is not there.
 func lookup(values map[string]any, path []string) any {
+	value, _ := find(values, path)
+	return value
+}
+
+// find returns the value of a field, and whether it is there: it may be null.
+func find(values map[string]any, path []string) (value any, isThere bool) {
 	for _, key := range path[:len(path)-1] {
 		values, _ = values[key].(map[string]any)
 	}
-	return values[path[len(path)-1]]
+	value, isThere = values[path[len(path)-1]]
+	return value, isThere
 }
 
 // verify reads the edited document and makes sure that nothing but the declared fields differs: whatever the edit above misread, it does

@@ -198,15 +198,15 @@ func (f Field) like(old string, braced bool) string {
 	return old[:1] + value + old[:1]
 }
 
-// plain is what needs no quotes between braces; elsewhere commas and colons inside need none either.
+// plainWord is what needs no quotes between braces; elsewhere commas and colons inside need none either.
 var (
 	plainBraced = regexp.MustCompile(`^[0-9A-Za-z]([0-9A-Za-z./_-]*[0-9A-Za-z])?$`)
-	plain       = regexp.MustCompile(`^[0-9A-Za-z]([0-9A-Za-z./_,:-]*[0-9A-Za-z])?$`)
+	plainWord   = regexp.MustCompile(`^[0-9A-Za-z]([0-9A-Za-z./_,:-]*[0-9A-Za-z])?$`)
 )
 
 // word writes a text, in quotes if it could be read as something else.
 func word(text string, braced bool) string {
-	pattern := plain
+	pattern := plainWord
 	if braced {
 		pattern = plainBraced
 	}
