@@ -55,7 +55,7 @@ func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)
 
 // frame is the header of a frame: what it carries, and the payload's length in network byte order.
 func frame(s stream, length int) []byte {
-	return binary.BigEndian.AppendUint32([]byte{byte(s)}, uint32(length)) //nolint:gosec // at most maxFrame
+	return binary.BigEndian.AppendUint32([]byte{byte(s)}, uint32(length))
 }
 
 // readFrame reads a frame, whose payload is valid until buffer, of maxFrame bytes, is used again.
@@ -312,7 +312,7 @@ func (l lab) dialConsole(ctx context.Context, node string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: 2 * time.Second}
 	var conn net.Conn
 	var off error
-	err = waitFor(ctx, "the console of "+node, 30*time.Second, func(ctx context.Context) (bool, error) {
+	err = waitFor(ctx, "the console of "+node, time.Minute, func(ctx context.Context) (bool, error) {
 		if _, running := l.process(node); !running {
 			off = fmt.Errorf("%s is off: turn it on with `lab start %s`", node, node)
 			return true, nil

@@ -28,7 +28,7 @@ func main() {
 		}
 		fmt.Fprintln(os.Stderr, "lab:", err)
 		stop()
-		os.Exit(1) //nolint:gocritic // the deferred stop has been called
+		os.Exit(1)
 	}
 }
 

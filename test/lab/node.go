@@ -56,7 +56,7 @@ func (l lab) furnish(ctx context.Context, h host) error {
 // awaitContainerd waits until the node's container runtime answers.
 func (l lab) awaitContainerd(ctx context.Context, node string) error {
 	log := filepath.Join(l.disk(node), "containerd.log")
-	err := waitFor(ctx, "containerd on "+node, time.Minute, func(ctx context.Context) (bool, error) {
+	err := waitFor(ctx, "containerd on "+node, 2*time.Minute, func(ctx context.Context) (bool, error) {
 		if _, running := l.process(node); !running {
 			return false, fmt.Errorf("%s is down: %s", node, lastLinesOf(filepath.Join(l.disk(node), "node.log"), 5))
 		}

@@ -29,8 +29,8 @@ func (l lab) nodeInit(node string) error {
 	return l.supervise(node)
 }
 
-// supervise names the node and keeps its services running, and others besides.
-func (l lab) supervise(node string, others ...*service) error {
+// supervise names the node and keeps its services running, and more besides.
+func (l lab) supervise(node string, more ...*service) error {
 	if err := unix.Sethostname([]byte(node)); err != nil {
 		return fmt.Errorf("setting the host name: %w", err)
 	}
@@ -41,12 +41,13 @@ func (l lab) supervise(node string, others ...*service) error {
 		return fmt.Errorf("making the runtime's folder: %w", err)
 	}
 	s := supervisor{disk: l.disk(node), env: l.serviceEnv()}
-	s.services = append(others, []*service{
+	s.services = []*service{
 		{name: "containerd", command: func() []string {
 			return []string{filepath.Join(l.bin(), "containerd"), "--config", filepath.Join(l.disk(node), "containerd.toml")}
 		}},
 		{name: "kubelet", command: func() []string { return kubeletCommand(l.bin()) }, version: kubeletConfiguration},
-	}...)
+	}
+	s.services = append(s.services, more...)
 	return s.run()
 }
 
