@@ -20,6 +20,9 @@ import (
 // maxProbes is how many probes run at a time: each is a kube-proxy that reads all Services.
 const maxProbes = 5
 
+// tailLines is how much of a failed kube-proxy's log is read: more than is shown, for some of it tells nothing.
+const tailLines = 50
+
 // probeSetup is what probes need to run.
 type probeSetup = kubeproxy.ProbeSetup
 
@@ -44,12 +47,17 @@ type probeQuestions interface {
 	log(ctx context.Context, pod *corev1.Pod, container string, lines int64) (string, error)
 }
 
-// probeTimes are since when a pod has been seen at all, and since when with a container that had started; zero means not yet.
+// probeTimes are for how long a pod has been watched before one of its containers started, and since.
 type probeTimes struct {
-	first, started time.Time
+	seen              time.Time // last
+	starting, running time.Duration
 	// deleted means that we did it: the cache may show the pod for a while.
 	deleted bool
 }
+
+// maxGap is what counts of the time between two looks. When the manager is slow, for the API server is, so is a probe, and not through any
+// fault of its node.
+const maxGap = 5 * time.Second
 
 func newProbes(c client.Client, namespace string, q probeQuestions) *probes {
 	return &probes{client: c, namespace: namespace, questions: q, now: time.Now,
@@ -110,21 +118,20 @@ func (p *probes) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return pods, nil
 }
 
-// sight notes since when the pod is as it is.
+// sight notes for how long the pod has been as it is.
 func (p *probes) sight(pod *corev1.Pod) kubeproxy.ProbePod {
 	times, now := p.seen[pod.UID], p.now()
-	if times.first.IsZero() {
-		times.first = now
-	}
-	sighted := kubeproxy.ProbePod{Pod: pod, Starting: now.Sub(times.first)}
-	if kubeproxy.Started(pod) {
-		if times.started.IsZero() {
-			times.started = now
+	if !times.seen.IsZero() {
+		gap := min(now.Sub(times.seen), maxGap)
+		if kubeproxy.Started(pod) {
+			times.running += gap
+		} else {
+			times.starting += gap
 		}
-		sighted.Running = now.Sub(times.started)
 	}
+	times.seen = now
 	p.seen[pod.UID] = times
-	return sighted
+	return kubeproxy.ProbePod{Pod: pod, Starting: times.starting, Running: times.running}
 }
 
 // judge asks a pod and says what its probe has found.
@@ -142,7 +149,7 @@ func (p *probes) judge(ctx context.Context, sighted kubeproxy.ProbePod) kubeprox
 	}
 	result := kubeproxy.JudgeShadow(sighted, p.questions.answer(ctx, pod))
 	if result.State == kubeproxy.ProbeFailed && result.LogTail == "" && kubeproxy.Started(pod) {
-		log, err := p.questions.log(ctx, pod, pod.Spec.Containers[0].Name, 5)
+		log, err := p.questions.log(ctx, pod, pod.Spec.Containers[0].Name, tailLines)
 		if err != nil {
 			log = err.Error() // the verdict stands without it
 		}

@@ -17,7 +17,7 @@ import (
 
 const (
 	// shadowTimeout is how long a shadow may take to answer. It is on the pod network, and asked again a second later.
-	shadowTimeout = 2 * time.Second
+	shadowTimeout = 3 * time.Second
 	// logTimeout is for reading a log of kubeproxy.LogLimit by way of the API server and kubelet.
 	logTimeout = 15 * time.Second
 	// maxMetrics is how much is read of a shadow's metrics, in bytes; they are about a hundredth of it.

@@ -10,7 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// How long a probe may take. The manager counts by its own clock, from when it first saw the state: nodes' clocks differ.
+// How long a probe may take. The manager counts by its own clock, from when it first saw the state: nodes' clocks differ. What it did not
+// watch it does not count.
 const (
 	// startDeadline is for pulling the image, which is there already as a rule, and for setting up the pod's network.
 	startDeadline = 2 * time.Minute

@@ -196,6 +196,12 @@ func TestJudgeShadow(t *testing.T) {
 		"fails when it cannot be asked for a minute": {runs, time.Minute, Answer{Problem: "GET /proxyMode: i/o timeout"},
 			ProbeResult{State: ProbeFailed, Message: in + "was not ready within 1m0s: it does not answer: GET /proxyMode: i/o timeout; " +
 				"see that no NetworkPolicy or firewall keeps the manager from pods on port 10249"}},
+		"fails when it does not serve for a minute": {runs, time.Minute, Answer{Problem: "GET /proxyMode: connection refused"},
+			ProbeResult{State: ProbeFailed, Message: in + "was not ready within 1m0s: it does not answer: GET /proxyMode: connection refused; " +
+				"see whether the node is overloaded"}},
+		"fails when a family's rules are not written for a minute": {runs, time.Minute, Answer{Mode: "nftables", Syncs: halfway},
+			ProbeResult{State: ProbeFailed, Message: in + "was not ready within 1m0s: it has not written its rules IPv6; " +
+				"see the end of its log, and whether the node is overloaded"}},
 		"fails when the API server is not reached for a minute": {runs, time.Minute, Answer{Mode: "nftables"},
 			ProbeResult{State: ProbeFailed, Message: in + "was not ready within 1m0s: it has not read the Services yet; " +
 				"see that pods on the node reach the API server at the address in kubeconfig.conf"}},
@@ -240,5 +246,13 @@ func TestALogIsCutToItsEnd(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestWhatAskingMadeAShadowWriteIsNotShown(t *testing.T) {
+	const scraped = "E1202 02:06:29.268647       1 metrics.go:406] \"failed to collect nfacct counter\" err=\"object not found\"\n"
+	want := ProbeResult{State: ProbeFailed, LogTail: "1\n2"}
+	if diff := cmp.Diff(want, ProbeResult{State: ProbeFailed}.Tailed("1\n"+scraped+"2\n"+strings.Repeat(scraped, 9))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -161,9 +161,11 @@ func JudgeShadow(p ProbePod, answer Answer) ProbeResult {
 	return r
 }
 
-// Tailed adds the end of the log to the result of a shadow that failed.
+// Tailed adds the end of the log to the result of a shadow that failed. What it wrote because it was asked for its metrics tells nothing.
 func (r ProbeResult) Tailed(log string) ProbeResult {
-	r.LogTail = tail(log)
+	lines := slices.Collect(strings.Lines(log))
+	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, "failed to collect nfacct counter") })
+	r.LogTail = tail(strings.Join(lines, ""))
 	return r
 }
 
@@ -182,7 +184,10 @@ var failureRemedies = []struct{ said, do string }{
 	{"requires kernel 5.13", "upgrade the node's kernel, or choose mode iptables"},
 	{"ipset", "load the module ip_set on the node, or choose mode nftables or iptables"},
 	{"no such host", "make the name of the API server in " + KubeconfigKey + " known to the node's DNS: a line in /etc/hosts does not reach pods"},
+	{"GET /proxyMode: connection refused", "see whether the node is overloaded"},
 	{"it does not answer", "see that no NetworkPolicy or firewall keeps the manager from pods on port " + strconv.Itoa(ShadowPort)},
+	{"has not written its rules", "see the end of its log, and whether the node is overloaded"},
+	{"dial tcp", "see that pods on the node reach the API server at the address in " + KubeconfigKey},
 	{"has not read the Services", "see that pods on the node reach the API server at the address in " + KubeconfigKey},
 }
 
