@@ -17,11 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 	"github.com/lanyard-dev/lanyard/internal/apply"
 	"github.com/lanyard-dev/lanyard/internal/configuration"
 	"github.com/lanyard-dev/lanyard/internal/dataplane"
+	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
 )
 
 // managerContainer is the container of the manager's Deployment whose image the speakers run too.
@@ -60,14 +62,16 @@ func (r *DataplaneReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.ClusterNetworking{}, toSingleton, builder.WithPredicates(specChanged)).
 		Watches(&appsv1.DaemonSet{}, toSingleton, builder.WithPredicates(named(v1alpha1.SpeakerDaemonSet))).
 		Watches(&corev1.Secret{}, toSingleton, builder.WithPredicates(named(v1alpha1.MembershipSecret))).
-		Watches(&corev1.ConfigMap{}, toSingleton, builder.WithPredicates(named(v1alpha1.ConfigurationConfigMap))).
+		Watches(&corev1.ConfigMap{}, toSingleton, builder.WithPredicates(
+			predicate.Or(named(v1alpha1.ConfigurationConfigMap), named(kubeproxy.Name)))).
+		Watches(&corev1.Service{}, toSingleton, builder.WithPredicates(named(v1alpha1.SpeakerService))).
 		WatchesRawSource(signals(start)).
 		WithOptions(singleWorker).
 		Complete(r)
 }
 
 // +kubebuilder:rbac:groups=networking.lanyard.dev,resources=clusternetworkings,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",namespace=lanyard-system,resources=configmaps;secrets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",namespace=lanyard-system,resources=configmaps;secrets;services,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apps,namespace=lanyard-system,resources=daemonsets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apps,namespace=lanyard-system,resources=deployments,verbs=get
 
@@ -107,7 +111,11 @@ func (r *DataplaneReconciler) apply(ctx context.Context, cnet *v1alpha1.ClusterN
 		return fmt.Errorf("rendering the speakers' objects: %w", err)
 	}
 	if good {
-		cm, err := r.configMap(configuration.FromObject(cnet))
+		c := configuration.FromObject(cnet)
+		if c.KubeProxyMetricsAddress, err = r.kubeProxyMetricsAddress(ctx); err != nil {
+			return err
+		}
+		cm, err := r.configMap(c)
 		if err != nil {
 			return err
 		}
@@ -121,6 +129,19 @@ func (r *DataplaneReconciler) apply(ctx context.Context, cnet *v1alpha1.ClusterN
 	return nil
 }
 
+// kubeProxyMetricsAddress returns where speakers ask kube-proxy; empty where that is the default.
+func (r *DataplaneReconciler) kubeProxyMetricsAddress(ctx context.Context) (string, error) {
+	cm, err := getOrNil(ctx, r.client, client.ObjectKey{Namespace: kubeproxy.Namespace, Name: kubeproxy.Name}, &corev1.ConfigMap{})
+	if err != nil || cm == nil {
+		return "", err
+	}
+	address := kubeproxy.MetricsAddress(cm.Data[kubeproxy.ConfigKey])
+	if address == v1alpha1.KubeProxyMetricsAddress {
+		return "", nil
+	}
+	return address, nil
+}
+
 // applier writes the speakers' objects. The ConfigMap is no kind that is pruned: while the spec is bad it is not among the objects.
 func (r *DataplaneReconciler) applier() apply.Applier {
 	return apply.Applier{
@@ -128,6 +149,7 @@ func (r *DataplaneReconciler) applier() apply.Applier {
 		Kinds: []schema.GroupVersionKind{
 			appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
 			corev1.SchemeGroupVersion.WithKind("Secret"),
+			corev1.SchemeGroupVersion.WithKind("Service"),
 		},
 	}
 }

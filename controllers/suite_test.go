@@ -79,6 +79,7 @@ var _ = BeforeEach(func(ctx SpecContext) {
 	for _, left := range []client.Object{
 		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.SpeakerDaemonSet}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.MembershipSecret}},
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.SpeakerService}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.ConfigurationConfigMap}},
 	} {
 		Expect(client.IgnoreNotFound(k8s.Delete(ctx, left))).To(Succeed())

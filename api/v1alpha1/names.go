@@ -17,6 +17,9 @@ const (
 	ConfigurationKey = "configuration.yaml"
 	// SpeakerDaemonSet is the name of the speakers' DaemonSet.
 	SpeakerDaemonSet = "lanyard-speaker"
+	// SpeakerService is the name of the Service, in the manager's namespace, by which each speaker tries its node's Service rules: it leads
+	// to the speaker itself.
+	SpeakerService = "lanyard-speaker"
 	// MembershipSecret is the Secret, in the manager's namespace, with the key that the speakers' gossip is encrypted with.
 	MembershipSecret = "lanyard-membership"
 	// MembershipKey is the key of its 32 random bytes.

@@ -109,30 +109,33 @@ type NodeKubeProxy struct {
 	// before a restart from one after it.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
-	// Message says why kube-proxy did not answer.
+	// Message says why kube-proxy did not answer, or did not answer all that it was asked.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// Settings are those settings that a ClusterNetworking can declare, as the running process has them by its /configz: its field's
-	// path, and the value. Settings at their zero value are left out.
+	// path, and the value. Settings at their zero value are left out. Without any, as with kube-proxy up to 1.35, they are not known.
 	// +optional
 	Settings map[string]string `json:"settings,omitempty"`
-	// Rules say whether the process has written the node's rules since it started.
+	// Rules say whether the process has written the node's rules, of every IP family that it serves, since it started.
 	// +optional
 	Rules RulesState `json:"rules,omitempty"`
-	// SyncFailures is how often the process failed to write them since it started.
+	// SyncFailures is how often the process tried to write them since it started and could not. Of failures that go on it is renewed
+	// about every half minute.
 	// +optional
 	SyncFailures int64 `json:"syncFailures,omitempty"`
-	// Checks are connections through the rules that the speaker tries itself.
+	// Checks are connections through the rules that the speaker tries itself, to default/kubernetes and to its own Service, of which the
+	// second does not leave the node. Each was tried while this process ran, and since its rules are in the state that is told.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Checks []NodeCheck `json:"checks,omitempty"`
-	// Residue is what a mode that does not run any more has left in the node's kernel, as far as the speaker can see it: one
-	// sentence each.
+	// Residue is what a mode that does not run any more has left in the node's kernel, and what mode ipvs lacks there, as far as the
+	// speaker can see it: one sentence each.
 	// +optional
 	// +listType=atomic
 	Residue []string `json:"residue,omitempty"`
-	// Sysctls are the kernel settings that kube-proxy turns on and never off, where they are not 0.
+	// Sysctls are the kernel settings that kube-proxy turns on and never off, where they are not 0: net.ipv4.conf.all.arp_ignore,
+	// net.ipv4.conf.all.arp_announce and net.ipv4.conf.all.route_localnet.
 	// +optional
 	Sysctls map[string]string `json:"sysctls,omitempty"`
 	// Uses are features in use on the node that another mode lacks: one word each, see the README.

@@ -95,7 +95,7 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	s := speaker.New(speaker.Config{Node: c.node, Namespace: c.namespace, MembershipPort: uint16(c.membershipPort)},
+	s := speaker.New(speaker.Config{Node: c.node, Namespace: c.namespace, Addr: addr, MembershipPort: uint16(c.membershipPort)},
 		informers, writer, join, metrics, log)
 	return serve(ctrl.SetupSignalHandler(), healthAddress(addr, c.healthPort), s, registry)
 }

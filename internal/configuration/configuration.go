@@ -20,9 +20,13 @@ type Configuration struct {
 	IPPools []v1alpha1.IPPool `json:"ipPools,omitempty"`
 	// L2Advertisements say what is announced, and from where.
 	L2Advertisements []v1alpha1.L2Advertisement `json:"l2Advertisements,omitempty"`
+	// KubeProxyMetricsAddress is the address and port at which speakers ask kube-proxy on their nodes. Empty means
+	// v1alpha1.KubeProxyMetricsAddress; a manager leaves it out then, so that speakers which do not know the field go on reading.
+	KubeProxyMetricsAddress string `json:"kubeProxyMetricsAddress,omitempty"`
 }
 
-// FromObject returns the configuration that a ClusterNetworking asks for. It checks nothing.
+// FromObject returns the configuration that a ClusterNetworking asks for. It checks nothing. Where kube-proxy is asked is no part of the
+// object.
 func FromObject(cnet *v1alpha1.ClusterNetworking) Configuration {
 	return Configuration{
 		Generation:       cnet.Generation,

@@ -56,6 +56,22 @@ func TestADocumentIsWhatWasAskedFor(t *testing.T) {
 	}
 }
 
+// TestWhereKubeProxyIsAskedStandsThereWhenItIsNotTheDefault.
+func TestWhereKubeProxyIsAskedStandsThereWhenItIsNotTheDefault(t *testing.T) {
+	asked := Configuration{Generation: 3, KubeProxyMetricsAddress: "127.0.0.1:20249"}
+	doc, err := asked.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("generation: 3\nkubeProxyMetricsAddress: 127.0.0.1:20249\n", doc); diff != "" {
+		t.Errorf("document (-want +got):\n%s", diff)
+	}
+	read, err := Decode(doc)
+	if diff := cmp.Diff(asked, read); diff != "" || err != nil {
+		t.Errorf("error is %v, what a speaker reads (-want +got):\n%s", err, diff)
+	}
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ doc, wantErr string }{
 		"a field of a newer manager":            {doc: document + "bgpPeers: []\n", wantErr: `unknown field "bgpPeers"`},

@@ -138,6 +138,7 @@ func (v Values) chartValues() map[string]any {
 		},
 		"speaker": map[string]any{
 			"name":             v1alpha1.SpeakerDaemonSet,
+			"service":          v1alpha1.SpeakerService,
 			"image":            v.Image,
 			"imagePullPolicy":  cmp.Or(string(v.PullPolicy), string(corev1.PullIfNotPresent)),
 			"imagePullSecrets": secrets,

@@ -68,7 +68,7 @@ func TestRenderedObjectsAreWhatTheAPIKnows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := map[string]any{"DaemonSet": &appsv1.DaemonSet{}, "Secret": &corev1.Secret{}}
+	known := map[string]any{"DaemonSet": &appsv1.DaemonSet{}, "Secret": &corev1.Secret{}, "Service": &corev1.Service{}}
 	for _, o := range objects {
 		into, ok := known[o.GetKind()]
 		if !ok {

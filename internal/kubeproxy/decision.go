@@ -75,8 +75,8 @@ func record(l Ledger, phase v1alpha1.KubeProxyPhase, message string) Decision {
 	return Decision{Action: Record, Ledger: &l, Progress: Underway, Phase: phase, Reason: v1alpha1.ReasonRollingOut, Message: message}
 }
 
-// waiting is the decision to look again in a while.
-func waiting(phase v1alpha1.KubeProxyPhase, message string) Decision {
+// goesOn is the decision to look again in a while.
+func goesOn(phase v1alpha1.KubeProxyPhase, message string) Decision {
 	return Decision{Action: Wait, After: lookAgain, Progress: Underway, Phase: phase, Reason: v1alpha1.ReasonRollingOut, Message: message}
 }
 

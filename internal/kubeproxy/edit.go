@@ -8,20 +8,13 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	kubeyaml "sigs.k8s.io/yaml"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 )
 
 // Kind is the kind of the document that kube-proxy reads.
 const Kind = "KubeProxyConfiguration"
-
-// Fields are what the spec declares of kube-proxy's configuration. Whatever is unset stays as it is.
-type Fields struct {
-	// Mode is the field `mode`; empty keeps it.
-	Mode v1alpha1.ProxyMode
-	// StrictARP turns `ipvs.strictARP` on; false keeps it.
-	StrictARP bool
-}
 
 // Change is one field that an edit changes.
 type Change struct {
@@ -30,8 +23,8 @@ type Change struct {
 
 func (c Change) String() string { return fmt.Sprintf("%s: %s → %s", c.Field, c.From, c.To) }
 
-// Edit returns kube-proxy's configuration with the declared fields as wanted. Every other byte stays: comments, order, quoting, unknown
-// fields. A document that cannot be edited so is refused with an error that says why and what to do; nothing is guessed.
+// Edit returns kube-proxy's configuration with the fields as wanted. Every other byte stays: comments, order, quoting, unknown fields. A
+// document that cannot be edited so is refused with an error that says why and what to do; nothing is guessed.
 func Edit(document string, want Fields) (string, []Change, error) {
 	_, values, err := parse(document)
 	if err != nil {
@@ -39,23 +32,19 @@ func Edit(document string, want Fields) (string, []Change, error) {
 	}
 	edited := document
 	var changes []Change
-	for _, f := range want.scalars() {
-		if lookup(values, f.path) == f.value {
+	for _, f := range want {
+		if f.holds(values) {
 			continue // however it is written
 		}
-		root, _, err := parse(edited) // anew after each change: places move
+		next, from, err := set(edited, f)
 		if err != nil {
 			return "", nil, err
 		}
-		next, from, err := set(edited, root, f.path, fmt.Sprint(f.value))
-		if err != nil {
-			return "", nil, err
-		}
-		changes = append(changes, Change{Field: f.name(), From: from, To: fmt.Sprint(f.value)})
+		changes = append(changes, Change{Field: string(f.Path), From: from, To: f.shown()})
 		edited = next
 	}
 	if len(changes) > 0 {
-		err = verify(values, edited, want.scalars())
+		err = verify(values, edited, want)
 	}
 	if err != nil {
 		return "", nil, err
@@ -80,29 +69,11 @@ func Mode(document string) (string, error) {
 	}
 }
 
-// scalar is a field with the value that it should have, a string or a bool.
-type scalar struct {
-	path  []string
-	value any
-}
-
-func (s scalar) name() string { return strings.Join(s.path, ".") }
-
 // strictARP is the field that keeps ipvs nodes from answering ARP for every Service's address.
-var strictARP = []string{"ipvs", "strictARP"}
+var strictARP = PathStrictARP.keys()
 
-func (f Fields) scalars() []scalar {
-	var all []scalar
-	if f.Mode != "" {
-		all = append(all, scalar{[]string{"mode"}, string(f.Mode)})
-	}
-	if f.StrictARP {
-		all = append(all, scalar{strictARP, true})
-	}
-	return all
-}
-
-// parse reads the document and returns its mapping, with every place, and what it says.
+// parse reads the document and returns its mapping, with every place, and what it says to kube-proxy, whose YAML is an older one: `no` is
+// false there.
 func parse(document string) (root *yaml.Node, values map[string]any, err error) {
 	decoder := yaml.NewDecoder(strings.NewReader(document))
 	var doc, further yaml.Node
@@ -117,6 +88,10 @@ func parse(document string) (root *yaml.Node, values map[string]any, err error) 
 	}
 	root = doc.Content[0]
 	if err := root.Decode(&values); err != nil { // a duplicate key too: it is open which of the two counts
+		return nil, nil, fmt.Errorf("config.conf cannot be read (%w): mend it by hand", oneLine(err))
+	}
+	values = nil
+	if err := kubeyaml.Unmarshal([]byte(document), &values); err != nil {
 		return nil, nil, fmt.Errorf("config.conf cannot be read (%w): mend it by hand", oneLine(err))
 	}
 	switch kind := values["kind"]; kind {
@@ -136,137 +111,34 @@ func oneLine(err error) error {
 
 // lookup returns the value of a field; nil when it is not there.
 func lookup(values map[string]any, path []string) any {
+	value, _ := find(values, path)
+	return value
+}
+
+// find returns the value of a field, and whether it is there: it may be null.
+func find(values map[string]any, path []string) (value any, isThere bool) {
 	for _, key := range path[:len(path)-1] {
 		values, _ = values[key].(map[string]any)
 	}
-	return values[path[len(path)-1]]
-}
-
-// valueOf returns the value of a mapping's key; nil when it is not there.
-func valueOf(mapping *yaml.Node, key string) *yaml.Node {
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == key {
-			return mapping.Content[i+1]
-		}
-	}
-	return nil
-}
-
-// set returns the document with one scalar set, and what stood there before.
-func set(document string, root *yaml.Node, path []string, value string) (edited, from string, err error) {
-	field := strings.Join(path, ".")
-	if root.Style&yaml.FlowStyle != 0 {
-		return "", "", fmt.Errorf("config.conf is written in braces, as JSON is: write it as YAML, one field to a line, "+
-			"or set %s there by hand", field)
-	}
-	mapping := root
-	for _, key := range path[:len(path)-1] {
-		next := valueOf(mapping, key)
-		if next == nil {
-			return insert(document, mapping, key+":", []string{path[len(path)-1] + ": " + value}), "(absent)", nil
-		}
-		if next.Kind != yaml.MappingNode || next.Style&yaml.FlowStyle != 0 || len(next.Content) == 0 || next.Anchor != "" {
-			return "", "", fmt.Errorf("config.conf: %s is not written as a plain block of YAML (line %d): write it so, one field to a line, "+
-				"or set %s there by hand", key, next.Line, field)
-		}
-		mapping = next
-	}
-	node := valueOf(mapping, path[len(path)-1])
-	switch {
-	case node == nil:
-		return insert(document, mapping, path[len(path)-1]+": "+value, nil), "(absent)", nil
-	case node.Kind != yaml.ScalarNode || node.Anchor != "" || node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
-		return "", "", fmt.Errorf("config.conf: %s is not a plain value (line %d): write it as `%s: %s`",
-			field, node.Line, path[len(path)-1], value)
-	}
-	old, start, found := sourceOf(document, node)
-	if !found {
-		return "", "", fmt.Errorf("config.conf: %s is written in a way that Lanyard does not know (line %d): write it as `%s: %s`", field,
-			node.Line, path[len(path)-1], value)
-	}
-	gap := ""
-	if old == "" { // `mode:` with nothing behind it; its place is right behind the colon
-		gap = " "
-	}
-	return document[:start] + gap + value + document[start+len(old):], orEmpty(old), nil
-}
-
-func orEmpty(text string) string {
-	if text == "" {
-		return `""`
-	}
-	return text
-}
-
-// sourceOf finds the text of a scalar in the document, and its offset in bytes. yaml.v3 counts lines and columns from 1, columns in
-// characters.
-func sourceOf(document string, node *yaml.Node) (text string, start int, found bool) {
-	start = lineStart(document, node.Line)
-	line, _, _ := strings.Cut(document[start:], "\n")
-	skip := len(string([]rune(line)[:min(node.Column-1, len([]rune(line)))]))
-	rest := line[skip:]
-	start += skip
-	switch {
-	case node.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0:
-		text = quoted(rest)
-		return text, start, text != ""
-	case node.Value == "":
-		return "", start, true
-	default:
-		return node.Value, start, strings.HasPrefix(rest, node.Value)
-	}
-}
-
-// lineStart returns the offset in bytes of a line, counted from 1.
-func lineStart(document string, line int) int {
-	start := 0
-	for range line - 1 {
-		start += strings.IndexByte(document[start:], '\n') + 1
-	}
-	return start
-}
-
-// quoted returns the quoted text at the start of a line, quotes included; "" when there is none that ends there. No value of ours has a
-// quote inside.
-func quoted(line string) string {
-	if !strings.HasPrefix(line, `"`) && !strings.HasPrefix(line, "'") {
-		return ""
-	}
-	inside, _, found := strings.Cut(line[1:], line[:1])
-	if !found {
-		return ""
-	}
-	return line[:len(inside)+2]
-}
-
-// insert adds a key, with lines below it, before the mapping's first key, with that key's indentation.
-func insert(document string, mapping *yaml.Node, key string, below []string) string {
-	first := mapping.Content[0]
-	start := lineStart(document, first.Line)
-	ending := "\n"
-	if line, _, _ := strings.Cut(document[start:], "\n"); strings.HasSuffix(line, "\r") {
-		ending = "\r\n"
-	}
-	indent := strings.Repeat(" ", first.Column-1)
-	text := indent + key + ending
-	for _, line := range below {
-		text += indent + "  " + line + ending
-	}
-	return document[:start] + text + document[start:]
+	value, isThere = values[path[len(path)-1]]
+	return value, isThere
 }
 
 // verify reads the edited document and makes sure that nothing but the declared fields differs: whatever the edit above misread, it does
 // not reach the cluster. It uses up the old values.
-func verify(was map[string]any, edited string, declared []scalar) error {
-	var is map[string]any
-	if err := yaml.Unmarshal([]byte(edited), &is); err != nil {
-		return fmt.Errorf("config.conf would not be YAML any more (%w): set the fields by hand", oneLine(err))
+func verify(was map[string]any, edited string, declared Fields) error {
+	_, is, err := parse(edited)
+	if err != nil {
+		return fmt.Errorf("config.conf could not be read any more after the edit (%w): set the fields by hand", oneLine(err))
 	}
 	for _, f := range declared {
-		if got := take(is, f.path); got != f.value {
-			return fmt.Errorf("config.conf: %s would be %v after the edit, not %v: set it by hand", f.name(), got, f.value)
+		if !f.holds(is) {
+			return fmt.Errorf("config.conf: %s would be %v after the edit, not %s: set it by hand", f.Path, lookup(is, f.Path.keys()), f.shown())
 		}
-		take(was, f.path)
+	}
+	for _, f := range declared {
+		take(was, f.Path.keys())
+		take(is, f.Path.keys())
 	}
 	if !reflect.DeepEqual(was, is) {
 		return errors.New("config.conf: the edit would change more than the declared fields: set them by hand")
@@ -274,16 +146,14 @@ func verify(was map[string]any, edited string, declared []scalar) error {
 	return nil
 }
 
-// take removes a field and returns its value. A mapping that is empty then goes too.
-func take(mapping map[string]any, path []string) any {
-	value := mapping[path[0]]
-	inner, isMapping := value.(map[string]any)
-	if len(path) > 1 && isMapping {
-		value = take(inner, path[1:])
-		if len(inner) > 0 {
-			return value
+// take removes a field. A section that is empty then goes too, and one that has nothing but null.
+func take(mapping map[string]any, path []string) {
+	if inner, isMapping := mapping[path[0]].(map[string]any); isMapping && len(path) > 1 {
+		if take(inner, path[1:]); len(inner) > 0 {
+			return
 		}
+	} else if len(path) > 1 && mapping[path[0]] != nil {
+		return
 	}
 	delete(mapping, path[0])
-	return value
 }

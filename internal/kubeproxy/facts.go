@@ -79,15 +79,15 @@ type Facts struct {
 	Probes map[ProbeKey]ProbeResult
 
 	// off are the rules that a test turns off, to see that their absence is noticed.
-	off rule
+	off safeguard
 }
 
-// rule is a rule of the roll that keeps a cluster from harm.
-type rule int
+// safeguard is a rule of the roll that keeps a cluster from harm.
+type safeguard int
 
 // The rules.
 const (
-	probeFirst     rule = 1 << iota // no node gets a configuration that it has not shown to run
+	probeFirst     safeguard = 1 << iota // no node gets a configuration that it has not shown to run
 	oneAtATime                      // no more nodes without kube-proxy than allowed
 	canaryFirst                     // the first node is verified before a second is touched
 	countUnplanned                  // restarts by others count too
@@ -98,7 +98,7 @@ const (
 	mendFirst                       // a node without kube-proxy comes before those that have one
 )
 
-func (f Facts) holds(r rule) bool { return f.off&r == 0 }
+func (f Facts) holds(r safeguard) bool { return f.off&r == 0 }
 
 // Config is config.conf, read.
 type Config struct {
@@ -111,9 +111,6 @@ type Config struct {
 
 // ReadConfig reads config.conf.
 func ReadConfig(document string) Config {
-	_, values, err := parse(document)
-	if err != nil {
-		return Config{Document: document, Err: err}
-	}
-	return Config{Document: document, Settings: settingsIn(values)}
+	settings, err := Read(document)
+	return Config{Document: document, Settings: settings, Err: err}
 }

@@ -17,3 +17,21 @@ func node(name, mode string, created time.Time, but ...func(*Node)) Node {
 	}
 	return n
 }
+
+// What may be different about a node.
+func notReady(n *Node)  { n.Ready = false }
+func noPod(n *Node)     { n.Pod = nil }
+func silent(n *Node)    { n.Witness, n.Mode, n.Dated = Silent, "", false }
+func noSpeaker(n *Node) { n.Witness, n.Mode, n.Dated = NoSpeaker, "", false }
+func undated(n *Node)   { n.Dated = false }
+func refusing(n *Node) {
+	n.Mode, n.Dated, n.Says = "", false, "kube-proxy does not answer: connection refused"
+}
+func since(second int) func(*Node) {
+	return func(n *Node) { n.Since = at(second) }
+}
+func starting(n *Node) { n.Pod.Ready = false }
+func crashing(n *Node) {
+	n.Pod.Ready, n.Pod.Failure = false, "CrashLoopBackOff, exit code 1: can't use the nftables proxier: kernel 5.4 is too old"
+}
+

@@ -36,7 +36,7 @@ func (f Facts) goal() goal {
 		g.want, g.restoring = FieldsOf(f.Ledger.Original.Settings, f.Ledger.Touched), true
 		g.asked = "restore-" + identity(g.want)
 	} else {
-		g.want = Declared(f.Spec, f.Announcing, f.Config.Settings)
+		g.want = Declared(f.Spec, f.Announcing, cmp.Or(string(f.Spec.Mode), Effective(f.Config.Settings[PathMode])))
 		g.asked = identity(g.want)
 	}
 	var before *Revision
@@ -83,11 +83,13 @@ func (f Facts) detours(g goal) bool {
 // arrived says whether no way by nftables is left to go: all that could be asked have gone it. What still runs the opposite mode then has
 // missed it.
 func (f Facts) arrived(g goal) bool {
-	attempt := f.Ledger.Attempt
-	if attempt != nil {
+	if opposite(Effective(f.Config.Settings[PathMode]), g.mode) { // somebody else has led all of them back
+		return false
+	}
+	if attempt := f.Ledger.Attempt; attempt != nil {
 		return attempt.Asked == g.asked && attempt.Crossed
 	}
-	return f.Ledger.Applied == g.asked && !opposite(Effective(f.Config.Settings[PathMode]), g.mode)
+	return f.Ledger.Applied == g.asked
 }
 
 // opposite says whether one mode is iptables and the other ipvs.

@@ -28,7 +28,7 @@ type Ledger struct {
 	// Attempt is the change under way; nil while there is none.
 	Attempt *Attempt `json:"attempt,omitempty"`
 	// Refused is the declaration that was rolled back and is not tried again; nil when there is none.
-	Refused *Refused `json:"refused,omitempty"`
+	Refused *Refusal `json:"refused,omitempty"`
 	// Corrections are the times at which something that others had changed was written back.
 	Corrections []time.Time `json:"corrections,omitempty"`
 }
@@ -69,8 +69,8 @@ type Failure struct {
 	Message string                  `json:"message"`
 }
 
-// Refused is a declaration that was rolled back.
-type Refused struct {
+// Refusal is a declaration that was rolled back.
+type Refusal struct {
 	Asked  string  `json:"asked"`
 	Failed Failure `json:"failed"`
 	// Back is what all went back to.

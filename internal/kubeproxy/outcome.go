@@ -31,7 +31,7 @@ func (r roll) inspect() (Decision, bool) {
 	}
 	switch {
 	case running > 0:
-		d := waiting(v1alpha1.PhaseInspecting, fmt.Sprintf("searching every node for what the mode before has left: %d of %d done", len(p)-running, len(p)))
+		d := goesOn(v1alpha1.PhaseInspecting, fmt.Sprintf("searching every node for what the mode before has left: %d of %d done", len(p)-running, len(p)))
 		d.Probes = p
 		return d, true
 	case len(left) > 0:
@@ -69,7 +69,7 @@ func (r roll) complete() (Decision, bool) {
 	case r.restoring:
 		return record(Ledger{Good: l.Good}, r.phase(), "kube-proxy has its old settings back"), true
 	case r.back:
-		l.Refused, l.Attempt, l.Applied = &Refused{Asked: r.asked, Failed: *l.Attempt.Failed, Back: *l.Attempt.Before}, nil, ""
+		l.Refused, l.Attempt, l.Applied = &Refusal{Asked: r.asked, Failed: *l.Attempt.Failed, Back: *l.Attempt.Before}, nil, ""
 		return record(l, r.phase(), "all nodes are back"), true
 	}
 	l.Attempt, l.Refused, l.Applied = nil, nil, r.asked

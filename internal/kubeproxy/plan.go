@@ -45,7 +45,7 @@ func Plan(f Facts) Decision {
 		return f.invalid(f.Config.Err)
 	}
 	r := roll{Facts: f, goal: f.goal()}
-	if err := checkMode(r.mode); err != nil {
+	if err := startable(r.mode); err != nil {
 		return f.invalid(err)
 	}
 	for _, phase := range []func() (Decision, bool){r.forget, r.write, r.nodes, r.inspect, r.complete} {
@@ -77,8 +77,8 @@ func (f Facts) invalid(err error) Decision {
 		Message: fmt.Sprintf("ConfigMap %s/%s: %v", Namespace, Name, err), Total: len(f.Nodes)}
 }
 
-// checkMode refuses a mode that no kube-proxy starts with: it stands in config.conf, and the spec leaves it open.
-func checkMode(mode string) error {
+// startable refuses a mode that no kube-proxy starts with: it stands in config.conf, and the spec leaves it open.
+func startable(mode string) error {
 	switch v1alpha1.ProxyMode(mode) {
 	case v1alpha1.ProxyModeIPTables, v1alpha1.ProxyModeIPVS, v1alpha1.ProxyModeNFTables:
 		return nil
@@ -210,11 +210,11 @@ func (r roll) pause(_ string, changes []Change) (Decision, bool) {
 	}
 	switch {
 	case r.Paused:
-		d := waiting(v1alpha1.PhasePlanned, fmt.Sprintf("paused; would write %s%s. Set spec.managementState to Managed to go on", describe(changes), way))
+		d := goesOn(v1alpha1.PhasePlanned, fmt.Sprintf("paused; would write %s%s. Set spec.managementState to Managed to go on", describe(changes), way))
 		d.Reason, d.After = v1alpha1.ReasonPaused, 10*lookAgain
 		return d, true
 	case r.held():
-		d := waiting(v1alpha1.PhasePlanned, fmt.Sprintf("paused; would write %s%s. Set spec.kubeProxy.rollout.state to Active to go on",
+		d := goesOn(v1alpha1.PhasePlanned, fmt.Sprintf("paused; would write %s%s. Set spec.kubeProxy.rollout.state to Active to go on",
 			describe(changes), way))
 		d.Reason, d.After = v1alpha1.ReasonPaused, 10*lookAgain
 		return d, true
@@ -230,7 +230,7 @@ func (r roll) await(_ string, changes []Change) (Decision, bool) {
 	if i < 0 || r.back {
 		return Decision{}, false
 	}
-	return waiting(v1alpha1.PhasePlanned, fmt.Sprintf("before writing %s, waiting for %s: %s", describe(changes), nodes[i].Name, r.doing(nodes[i]))), true
+	return goesOn(v1alpha1.PhasePlanned, fmt.Sprintf("before writing %s, waiting for %s: %s", describe(changes), nodes[i].Name, r.doing(nodes[i]))), true
 }
 
 // writeDown puts the step into the ledger before it is taken.
@@ -252,6 +252,7 @@ func (r roll) writeDown(edited string, changes []Change) (Decision, bool) {
 	l.Attempt = r.attempt()
 	l.Attempt.Next, l.Attempt.Over = identity(r.next), digest(r.Config.Document)
 	l.Attempt.Probed, l.Attempt.Detour = r.passed(edited), r.stepMode != r.mode
+	l.Attempt.Crossed = l.Attempt.Crossed && !l.Attempt.Detour
 	return record(l, v1alpha1.PhasePreflight, "writing down what will be changed, and what to go back to"), true
 }
 

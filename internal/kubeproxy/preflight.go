@@ -7,18 +7,18 @@ import (
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 )
 
-// candidate is a configuration that nodes have to show to run before it is written.
-type candidate struct{ mode, document, hash string }
+// trial is a configuration that nodes have to show to run before it is written.
+type trial struct{ mode, document, hash string }
 
 // candidates are the configurations of this step and of those after it, in order. To go back needs no proof.
-func (r roll) candidates(edited string) ([]candidate, error) {
-	all := []candidate{{r.stepMode, edited, Hash(edited, r.Image)}}
+func (r roll) candidates(edited string) ([]trial, error) {
+	all := []trial{{r.stepMode, edited, Hash(edited, r.Image)}}
 	if r.stepMode != r.mode {
 		last, _, err := Edit(edited, r.want)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, candidate{r.mode, last, Hash(last, r.Image)})
+		all = append(all, trial{r.mode, last, Hash(last, r.Image)})
 	}
 	return all, nil
 }
@@ -35,14 +35,14 @@ func (r roll) preflight(edited string, _ []Change) (Decision, bool) {
 	p := r.probe(candidates, r.ready())
 	switch {
 	case len(r.ready()) == 0:
-		return waiting(v1alpha1.PhasePlanned, "no node is Ready: there is none to try the new configuration on"), true
+		return goesOn(v1alpha1.PhasePlanned, "no node is Ready: there is none to try the new configuration on"), true
 	case p.failed != nil:
 		d := stalled(v1alpha1.ReasonPreflightFailed, fmt.Sprintf("%s cannot run it: %s. Nothing was written. %s", p.failed.Node, p.failed.Message,
 			r.remedy()))
 		d.Probes, d.Failure = p.probes, p.failed
 		return d, true
 	case p.passed < len(p.probes):
-		d := waiting(v1alpha1.PhasePreflight, fmt.Sprintf("trying the new configuration on every node, in a pod of its own: %d of %d probes passed",
+		d := goesOn(v1alpha1.PhasePreflight, fmt.Sprintf("trying the new configuration on every node, in a pod of its own: %d of %d probes passed",
 			p.passed, len(p.probes)))
 		d.Probes = p.probes
 		return d, true
@@ -68,7 +68,7 @@ type probing struct {
 }
 
 // probe asks nodes to show that they can run configurations.
-func (r roll) probe(candidates []candidate, nodes []Node) probing {
+func (r roll) probe(candidates []trial, nodes []Node) probing {
 	var p probing
 	for _, n := range nodes {
 		for _, c := range candidates {

@@ -71,7 +71,7 @@ func (r roll) nodes() (Decision, bool) {
 	if restarts && !r.stopped() && !r.own() && !r.back && r.Ledger.Applied != r.asked { // what others wrote: it can be taken back even so
 		return r.writeDown(r.Config.Document, nil)
 	}
-	shown := r.probe([]candidate{{r.stepMode, r.Config.Document, Hash(r.Config.Document, r.Image)}}, g.unproven)
+	shown := r.probe([]trial{{r.stepMode, r.Config.Document, Hash(r.Config.Document, r.Image)}}, g.unproven)
 	if i := slices.IndexFunc(g.unproven, func(n Node) bool { return shown.failed != nil && n.Name == shown.failed.Node && n.down() }); i >= 0 {
 		d := r.fail(g.unproven[i], shown.failed.Message) // it came back, and started on what it cannot run
 		d.Probes = shown.probes
@@ -126,7 +126,7 @@ func (r roll) step(g groups, shown probing) (Decision, bool) {
 		d.Failure = shown.failed
 		return d, true
 	case len(g.unproven) > 0:
-		return waiting(r.phase(), "trying the configuration on "+some(namesOf(g.unproven))+", in a pod of its own"), true
+		return goesOn(r.phase(), "trying the configuration on "+some(namesOf(g.unproven))+", in a pod of its own"), true
 	case len(g.hurt) > 0 && r.own():
 		return r.hurts(g.hurt[0]), true
 	}
@@ -145,7 +145,7 @@ func (r roll) wouldGoOn(g groups) Decision {
 	if !r.Paused {
 		field, value = "spec.kubeProxy.rollout.state", "Active"
 	}
-	d := waiting(v1alpha1.PhasePlanned, fmt.Sprintf("paused; would go on with: %s. Set %s to %s to go on", would, field, value))
+	d := goesOn(v1alpha1.PhasePlanned, fmt.Sprintf("paused; would go on with: %s. Set %s to %s to go on", would, field, value))
 	d.Reason, d.After = v1alpha1.ReasonPaused, 10*lookAgain
 	return d
 }
@@ -160,12 +160,12 @@ func (r roll) nextNode(g groups) Decision {
 		return r.waitFor(out)
 	}
 	if left, verified := r.pauseLeft(); left > 0 && !n.down() {
-		d := waiting(r.phase(), fmt.Sprintf("staying with %s for %d s before the next node", verified, int(r.pauseTime().Seconds())))
+		d := goesOn(r.phase(), fmt.Sprintf("staying with %s for %d s before the next node", verified, int(r.pauseTime().Seconds())))
 		d.After = min(left, lookAgain)
 		return d
 	}
 	if r.announcing(n) {
-		d := waiting(r.phase(), fmt.Sprintf("moving the addresses of %s to other nodes", n.Name))
+		d := goesOn(r.phase(), fmt.Sprintf("moving the addresses of %s to other nodes", n.Name))
 		d.Away = append(namesOf(g.flying), n.Name)
 		return d
 	}
@@ -230,12 +230,12 @@ func (r roll) pauseLeft() (left time.Duration, node string) {
 // waitFor waits for the first of some nodes.
 func (r roll) waitFor(nodes []Node) Decision {
 	if len(nodes) == 0 {
-		return waiting(r.phase(), "")
+		return goesOn(r.phase(), "")
 	}
 	if n := nodes[0]; r.runs(n) && n.Pod != nil && !r.fresh(*n.Pod) && n.Ready {
 		return r.hurts(n)
 	}
-	d := waiting(r.phase(), "waiting for "+nodes[0].Name+": "+r.doing(nodes[0]))
+	d := goesOn(r.phase(), "waiting for "+nodes[0].Name+": "+r.doing(nodes[0]))
 	d.Away = namesOf(nodes)
 	return d
 }

@@ -3,7 +3,6 @@ package kubeproxy
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -32,8 +31,27 @@ var Paths = []Path{
 	PathNodePortAddresses, PathTCPBeLiberal, PathMetricsBindAddress, PathClusterCIDR,
 }
 
-// durations are the settings that hold a time: "15m" and "900s" are the same there.
-var durations = []Path{PathTCPTimeout, PathTCPFinTimeout, PathUDPTimeout}
+// shape is what kind of value a setting has.
+type shape int
+
+const (
+	aText   shape = iota
+	aTime         // "15m" and "900s" are the same there
+	aSwitch       // true or false
+	aList         // of texts
+)
+
+func (p Path) shape() shape {
+	switch p {
+	case PathTCPTimeout, PathTCPFinTimeout, PathUDPTimeout:
+		return aTime
+	case PathStrictARP, PathTCPBeLiberal:
+		return aSwitch
+	case PathExcludeCIDRs, PathNodePortAddresses:
+		return aList
+	}
+	return aText
+}
 
 func (p Path) keys() []string { return strings.Split(string(p), ".") }
 
@@ -56,7 +74,7 @@ func (p Path) text(value any) string {
 		return strings.Join(v, ",")
 	}
 	text := fmt.Sprint(value)
-	if !slices.Contains(durations, p) {
+	if p.shape() != aTime {
 		return text
 	}
 	if d, err := time.ParseDuration(text); err == nil && d == 0 {
@@ -83,6 +101,15 @@ func SettingsOf(configz []byte) (found Settings, complete bool, err error) {
 	}
 	_, complete = values["metricsBindAddress"]
 	return settingsIn(values), complete, nil
+}
+
+// Read returns the settings that a document has. The error says why it cannot be read, and what to do.
+func Read(document string) (Settings, error) {
+	_, values, err := parse(document)
+	if err != nil {
+		return nil, err
+	}
+	return settingsIn(values), nil
 }
 
 // settingsIn reads the settings of a decoded document.

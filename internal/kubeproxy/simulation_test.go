@@ -42,7 +42,7 @@ type cluster struct {
 	// violations are the invariants that did not hold.
 	violations []string
 	log        []string
-	read       documents
+	read       library
 	said       string
 }
 
@@ -51,10 +51,10 @@ type probeRun struct {
 	result ProbeResult
 }
 
-// documents remembers what was read, for the simulation reads the same few documents all the time.
-type documents map[string]Config
+// library remembers what was read, for the simulation reads the same few library all the time.
+type library map[string]Config
 
-func (d documents) read(document string) Config {
+func (d library) read(document string) Config {
 	c, known := d[document]
 	if !known {
 		c = ReadConfig(document)
@@ -75,7 +75,7 @@ func (c *cluster) note(format string, args ...any) {
 
 // newCluster makes 1 to 5 nodes in some mode. In some clusters a node's kernel lacks a mode, and in some a node fails in a mode that its
 // probe showed to work.
-func newCluster(seed uint64, off rule, read documents) *cluster {
+func newCluster(seed uint64, off safeguard, read library) *cluster {
 	c := &cluster{rng: rand.New(rand.NewPCG(seed, 5)), waits: Waits{}, verified: map[string]time.Time{}, away: map[string]time.Time{},
 		probed: map[ProbeKey]*probeRun{}, read: read}
 	mode := allModes[c.rng.IntN(3)]
@@ -479,7 +479,7 @@ func TestSimulation(t *testing.T) {
 	for part := range parts {
 		t.Run(fmt.Sprintf("part %d of %d", part+1, parts), func(t *testing.T) {
 			t.Parallel()
-			read := documents{}
+			read := library{}
 			for seed := part; seed < histories; seed += parts {
 				c := newCluster(uint64(seed), 0, read) //nolint:gosec // seeds are not negative
 				c.history()

@@ -132,7 +132,7 @@ func (f Facts) untouched() Decision {
 			"whether it has it", some(nodes))
 		return d
 	}
-	found := lookup(values, strictARP)
+	found := lookup(values, PathStrictARP.keys())
 	if found == true {
 		return d
 	}

@@ -18,7 +18,7 @@ func CacheOptions(scheme *runtime.Scheme, namespace string) cache.Options {
 	return cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{
 		&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
 			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", v1alpha1.ConfigurationConfigMap)}}},
-		&corev1.Service{}:            {Transform: slim(slimService)},
+		&corev1.Service{}:            {Transform: slim(slimService(namespace))},
 		&discoveryv1.EndpointSlice{}: {Transform: slim(slimEndpoints)},
 		&corev1.Node{}:               {Transform: slim(slimNode)},
 	}}
@@ -34,17 +34,22 @@ func slim[T any](drop func(*T)) func(any) (any, error) {
 	}
 }
 
-// slimService keeps of managedFields what says whether we wrote the status.
-func slimService(svc *corev1.Service) {
-	var ours []metav1.ManagedFieldsEntry
-	for _, m := range svc.ManagedFields {
-		if m.Manager == v1alpha1.FieldManager {
-			ours = append(ours, m)
+// slimService keeps of managedFields what says whether we wrote the status, and the ports of what connections are tried to.
+func slimService(namespace string) func(*corev1.Service) {
+	return func(svc *corev1.Service) {
+		var ours []metav1.ManagedFieldsEntry
+		for _, m := range svc.ManagedFields {
+			if m.Manager == v1alpha1.FieldManager {
+				ours = append(ours, m)
+			}
+		}
+		svc.ManagedFields = ours
+		svc.Annotations = only(svc.Annotations, v1alpha1.AllocatedAnnotation)
+		svc.Labels, svc.Spec.Selector = nil, nil
+		if !checked(svc, namespace) {
+			svc.Spec.Ports = nil
 		}
 	}
-	svc.ManagedFields = ours
-	svc.Annotations = only(svc.Annotations, v1alpha1.AllocatedAnnotation)
-	svc.Labels, svc.Spec.Ports, svc.Spec.Selector = nil, nil, nil
 }
 
 // slimEndpoints keeps which Service the endpoints are of, on which nodes they are, and how they do.

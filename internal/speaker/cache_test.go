@@ -76,6 +76,24 @@ func TestTheCacheKeepsWhatIsRead(t *testing.T) {
 	}
 }
 
+// TestTheCacheKeepsThePortsOfWhatIsChecked, and of no other Service.
+func TestTheCacheKeepsThePortsOfWhatIsChecked(t *testing.T) {
+	var kept []string
+	for _, key := range []client.ObjectKey{
+		{Namespace: "default", Name: "kubernetes"}, {Namespace: "lanyard-system", Name: "lanyard-speaker"},
+		{Namespace: "default", Name: "lanyard-speaker"}, {Namespace: "lanyard-system", Name: "kubernetes"}, {Namespace: "default", Name: "web"},
+	} {
+		svc := clusterIP(key.Namespace, key.Name, 443, "10.96.0.1")
+		slimService("lanyard-system")(svc)
+		if len(svc.Spec.Ports) > 0 && len(svc.Spec.ClusterIPs) > 0 {
+			kept = append(kept, key.String())
+		}
+	}
+	if diff := cmp.Diff([]string{"default/kubernetes", "lanyard-system/lanyard-speaker"}, kept); diff != "" {
+		t.Errorf("Services with addresses and ports in the cache (-want +got):\n%s", diff)
+	}
+}
+
 func kindOf(o client.Object) string {
 	switch o.(type) {
 	case *corev1.Service:

@@ -1,7 +1,6 @@
 package speaker
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,65 +9,165 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
 )
 
 // The times of asking kube-proxy.
 const (
 	askEvery   = 2 * time.Second
 	askTimeout = time.Second
+	// countEvery is how often a process that has written its rules is asked for its metrics, which are large.
+	countEvery = 30 * time.Second
 )
 
 // kubeProxy is the kube-proxy on the node, as it says itself. Its connection is kept open, which only the process at its other end can do:
-// while it lasts that is the same process, and when it was started need not be asked for again. Its metrics, which say it, are large.
+// while it lasts that is the same process, and what cannot change in a process need not be asked for again.
 type kubeProxy struct {
 	client *http.Client
-	base   string
-	// started is when the process at the other end of the connection was started; nil when that is not known.
-	started *metav1.Time
+	now    func() time.Time
+	// at is the address where it answered last; empty when it never did.
+	at string
+	// process is the one at the other end of the connection; nil when nothing is known of it.
+	process *process
 }
 
-func newKubeProxy(base string) *kubeProxy {
-	return &kubeProxy{base: base, client: &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}}
+// process is what is known of a kube-proxy process.
+type process struct {
+	metrics proxyMetrics
+	// counted is when its metrics were asked for last.
+	counted time.Time
+	// settings are what it runs with; nil while it has not said.
+	settings map[string]string
 }
 
-// ask asks what it runs as. That it does not answer is an answer too.
-func (k *kubeProxy) ask(ctx context.Context) v1alpha1.NodeKubeProxy {
-	mode, same, err := k.get(ctx, "/proxyMode")
-	if !same {
-		k.started = nil
-	}
+func newKubeProxy(now func() time.Time) *kubeProxy {
+	return &kubeProxy{now: now, client: &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1, IdleConnTimeout: time.Minute}}}
+}
+
+// errReplaced says that an answer came from another process than the one before.
+var errReplaced = errors.New("kube-proxy closed the connection while it was asked; it is asked again")
+
+// ask asks what it runs as, at the address where it should answer. Until it is restarted it may still answer where it did before, and
+// where it does by default. That it does not answer is an answer too.
+func (k *kubeProxy) ask(ctx context.Context, address string) v1alpha1.NodeKubeProxy {
+	mode, err := k.find(ctx, address)
 	if err != nil {
 		return v1alpha1.NodeKubeProxy{Message: fmt.Sprintf(
-			"kube-proxy does not answer on %s (%s): it does not run, or its metricsBindAddress is another",
-			strings.TrimPrefix(k.base, "http://"), cause(err))}
+			"kube-proxy does not answer on %s (%s): it does not run, or its metricsBindAddress is another", address, cause(err))}
 	}
-	answer := v1alpha1.NodeKubeProxy{Mode: strings.TrimSpace(mode), StartTime: k.started}
-	if k.started != nil {
-		return answer
+	err = errors.Join(k.count(ctx), k.configure(ctx))
+	if errors.Is(err, errReplaced) { // the mode may be that of the process before
+		k.process = nil
+		return v1alpha1.NodeKubeProxy{Message: errReplaced.Error()}
 	}
-	metrics, same, err := k.get(ctx, "/metrics")
+	return k.answer(mode, err)
+}
+
+// find asks for the mode at each address where the process may answer, and stays with the first that does.
+func (k *kubeProxy) find(ctx context.Context, address string) (mode string, err error) {
+	var tried []string
+	for _, at := range []string{address, k.at, v1alpha1.KubeProxyMetricsAddress} {
+		if at == "" || slices.Contains(tried, at) {
+			continue
+		}
+		tried = append(tried, at)
+		answer, same, askErr := k.get(ctx, at, "/proxyMode")
+		if at == k.at && !same {
+			k.process = nil
+		}
+		if askErr == nil {
+			if at != k.at {
+				k.at, k.process = at, nil
+			}
+			return strings.TrimSpace(answer), nil
+		}
+		if err == nil {
+			err = askErr
+		}
+	}
+	k.process = nil
+	return "", err
+}
+
+// count asks for the metrics when they are not known, when rules are still to be written, and else now and then.
+func (k *kubeProxy) count(ctx context.Context) error {
+	known := k.process != nil
+	if known && k.process.metrics.rules() == v1alpha1.RulesWritten && k.now().Sub(k.process.counted) < countEvery {
+		return nil
+	}
+	var metrics proxyMetrics
+	same, err := k.read(ctx, k.at, "/metrics", func(body io.Reader) (err error) {
+		metrics, err = readMetrics(body)
+		return err
+	})
 	switch {
+	case !same:
+		return errReplaced
+	case err != nil && known: // what it counted before still holds
+		k.process.counted = k.now()
+		return nil
 	case err != nil:
-		answer.Message = fmt.Sprintf("kube-proxy does not say when it started: %s", cause(err))
-		return answer
-	case !same: // the mode may be that of the process before
-		return v1alpha1.NodeKubeProxy{Message: "kube-proxy closed the connection while it was asked; it is asked again"}
+		return fmt.Errorf("kube-proxy does not say when it started: %s", cause(err))
+	case !known:
+		k.process = &process{}
 	}
-	started, err := processStart(metrics)
+	k.process.metrics, k.process.counted = metrics, k.now()
+	return nil
+}
+
+// configure asks a process that is known what it runs with, until it has said.
+func (k *kubeProxy) configure(ctx context.Context) error {
+	if k.process == nil || k.process.settings != nil {
+		return nil
+	}
+	configz, same, err := k.get(ctx, k.at, "/configz")
+	if !same {
+		return errReplaced
+	}
 	if err != nil {
-		answer.Message = err.Error()
-		return answer
+		return fmt.Errorf("kube-proxy does not say its settings: %s", cause(err))
 	}
-	k.started = &metav1.Time{Time: started}
-	answer.StartTime = k.started
-	return answer
+	k.process.settings, err = settingsOf([]byte(configz))
+	return err
+}
+
+// settingsOf returns the settings of the answer of /configz. Up to 1.35 they are not all there: then they are not known, which differs from
+// being at their zero value.
+func settingsOf(configz []byte) (map[string]string, error) {
+	found, complete, err := kubeproxy.SettingsOf(configz)
+	if err != nil {
+		return nil, fmt.Errorf("kube-proxy does not say its settings: %w", err)
+	}
+	settings := map[string]string{}
+	if complete {
+		for path, value := range found {
+			settings[string(path)] = value
+		}
+	}
+	return settings, nil
+}
+
+// answer is what the process said, and what it could not say.
+func (k *kubeProxy) answer(mode string, trouble error) v1alpha1.NodeKubeProxy {
+	a := v1alpha1.NodeKubeProxy{Mode: mode}
+	if trouble != nil {
+		a.Message = trouble.Error()
+	}
+	if p := k.process; p != nil {
+		a.StartTime = &metav1.Time{Time: p.metrics.started}
+		a.Rules, a.SyncFailures, a.Uses = p.metrics.rules(), int64(p.metrics.failures), p.metrics.uses()
+		if len(p.settings) > 0 {
+			a.Settings = p.settings
+		}
+	}
+	return a
 }
 
 // cause is what went wrong, without the connection's own port: it would make each report differ from the one before.
@@ -82,69 +181,42 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// answerLimit bounds what is read: a kube-proxy with ten thousand Services has some megabytes of metrics.
+// answerLimit bounds what is read, in bytes.
 const answerLimit = 32 << 20
 
 // get asks for one document, and says whether the answer came from the process that gave the one before.
-func (k *kubeProxy) get(ctx context.Context, path string) (body string, same bool, err error) {
+func (k *kubeProxy) get(ctx context.Context, at, path string) (document string, same bool, err error) {
+	same, err = k.read(ctx, at, path, func(body io.Reader) error {
+		all, err := io.ReadAll(body)
+		document = string(all)
+		return err
+	})
+	return document, same, err
+}
+
+// read is get for a document that is taken in while it comes.
+func (k *kubeProxy) read(ctx context.Context, at, path string, take func(io.Reader) error) (same bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	// Of a request that is sent again, because its connection was found closed, the last connection counts.
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { same = c.Reused }})
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.base+path, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+path, nil)
 	if err != nil {
-		return "", false, err
+		return false, err
 	}
 	response, err := k.client.Do(request)
 	if err != nil {
-		return "", false, err
+		return same, err
 	}
 	defer response.Body.Close() //nolint:errcheck // only read
-	read, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
-	if err != nil {
-		return "", false, err
-	}
+	body := io.LimitReader(response.Body, answerLimit)
 	if response.StatusCode != http.StatusOK {
-		return "", same, fmt.Errorf("%s answers %s", path, response.Status)
+		_, _ = io.Copy(io.Discard, body) // what is left unread would cost the connection
+		return same, fmt.Errorf("%s answers %s", path, response.Status)
 	}
-	return string(read), same, nil
-}
-
-// processStart finds when the process started, to the second, in its Prometheus metrics.
-func processStart(metrics string) (time.Time, error) {
-	lines := bufio.NewScanner(strings.NewReader(metrics))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		value, found := strings.CutPrefix(lines.Text(), "process_start_time_seconds ")
-		if !found {
-			continue
-		}
-		seconds, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			return time.Time{}, fmt.Errorf("reading kube-proxy's start time: %w", err)
-		}
-		return time.Unix(int64(seconds), 0).UTC(), nil
+	if err := take(body); err != nil {
+		_, _ = io.Copy(io.Discard, body)
+		return same, err
 	}
-	return time.Time{}, errors.New("kube-proxy's metrics do not say when it started")
-}
-
-// watchKubeProxy asks again and again and passes on what has changed, until the context ends.
-func watchKubeProxy(ctx context.Context, changed func(v1alpha1.NodeKubeProxy)) error {
-	proxy := newKubeProxy("http://" + v1alpha1.KubeProxyMetricsAddress)
-	defer proxy.client.CloseIdleConnections()
-	tick := time.NewTicker(askEvery)
-	defer tick.Stop()
-	var last *v1alpha1.NodeKubeProxy
-	for {
-		answer := proxy.ask(ctx)
-		if last == nil || answer.Mode != last.Mode || answer.Message != last.Message || !answer.StartTime.Equal(last.StartTime) {
-			last = &answer
-			changed(answer)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	return same, nil
 }

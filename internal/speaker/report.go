@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -101,17 +102,32 @@ type reporter struct {
 	node   string
 	log    logr.Logger
 
-	mu      sync.Mutex
-	latest  v1alpha1.NodeNetworkingStatus
-	updated chan struct{}
+	// reported says that a report of this speaker was written.
+	reported atomic.Bool
+
+	mu     sync.Mutex
+	latest v1alpha1.NodeNetworkingStatus
+	// observed says that a pass of the loop has told what it found. Before, a report would say that nobody is heard and nothing announced.
+	observed bool
+	updated  chan struct{}
 }
 
-// update changes what is reported next.
+// observe changes what is reported next to what a pass has found.
+func (r *reporter) observe(change func(*v1alpha1.NodeNetworkingStatus)) {
+	r.mu.Lock()
+	r.observed = true
+	r.mu.Unlock()
+	r.update(change)
+}
+
+// update changes what is reported next, which is written once a pass has told what it found.
 func (r *reporter) update(change func(*v1alpha1.NodeNetworkingStatus)) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	change(&r.latest)
-	r.mu.Unlock()
-	wake(r.updated)
+	if r.observed {
+		wake(r.updated)
+	}
 }
 
 // run writes reports until the context ends. The last word of a speaker that ends is that it announces nothing: it has stopped.
@@ -162,6 +178,7 @@ func (r *reporter) keepWriting(ctx context.Context) (written *v1alpha1.NodeNetwo
 			wake(r.updated)
 		} else {
 			written, pause = &next, reportRetry
+			r.reported.Store(true)
 		}
 		select {
 		case <-ctx.Done():

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr/testr"
@@ -133,7 +134,7 @@ func TestReportsUntilTheEnd(t *testing.T) {
 	go func() { ended <- r.run(ctx) }()
 
 	want := v1alpha1.NodeNetworkingStatus{Peers: []string{"w2"}, PeersCount: 1}
-	r.update(func(status *v1alpha1.NodeNetworkingStatus) { *status = want })
+	r.observe(func(status *v1alpha1.NodeNetworkingStatus) { *status = want })
 	made := awaitReport(t, c, want)
 	owner := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "w1", UID: "uid"}}
 	if diff := cmp.Diff(owner, made.OwnerReferences); diff != "" {
@@ -160,7 +161,7 @@ func TestAReportThatFailsIsWrittenLater(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.run(ctx) }()
 	want := v1alpha1.NodeNetworkingStatus{ConfigurationGeneration: 7}
-	r.update(func(status *v1alpha1.NodeNetworkingStatus) { *status = want })
+	r.observe(func(status *v1alpha1.NodeNetworkingStatus) { *status = want })
 	if err := c.Create(t.Context(), onNode("w1")); err != nil {
 		t.Fatal(err)
 	}
@@ -168,5 +169,46 @@ func TestAReportThatFailsIsWrittenLater(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+// TestNothingIsReportedBeforeTheFirstPass: what kube-proxy says waits for it. Alone it would say that this node hears nobody, and others
+// would be taken for silent.
+func TestNothingIsReportedBeforeTheFirstPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := apiServer(t, onNode("w1"))
+		r := &reporter{client: c, node: "w1", log: testr.New(t), updated: make(chan struct{}, 1)}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.run(ctx) }()
+		r.update(func(status *v1alpha1.NodeNetworkingStatus) { status.KubeProxy.Mode = "ipvs" })
+		time.Sleep(time.Minute)
+		var none v1alpha1.NodeNetworking
+		if err := c.Get(ctx, client.ObjectKey{Name: "w1"}, &none); err == nil || r.reported.Load() {
+			t.Errorf("it reported %v", none.Status)
+		}
+		r.observe(func(status *v1alpha1.NodeNetworkingStatus) { status.Peers, status.PeersCount = []string{"w2"}, 1 })
+		synctest.Wait()
+		awaitReport(t, c, v1alpha1.NodeNetworkingStatus{KubeProxy: v1alpha1.NodeKubeProxy{Mode: "ipvs"}, Peers: []string{"w2"}, PeersCount: 1})
+		if !r.reported.Load() {
+			t.Error("it has reported, and says that it has not")
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+// TestASpeakerIsReadyOnceItHasReported: who waits until it is ready, as a person does after an installation, may then read who announces.
+func TestASpeakerIsReadyOnceItHasReported(t *testing.T) {
+	s := newSpeaker(t, nil, nil)
+	s.pulse.pass(time.Now())
+	if s.Ready() {
+		t.Error("it is ready before its report is written")
+	}
+	s.report.reported.Store(true)
+	if !s.Ready() {
+		t.Error("it is not ready though its report is written")
 	}
 }

@@ -37,6 +37,8 @@ var _ group = (*membership.Group)(nil)
 type Config struct {
 	Node      string
 	Namespace string
+	// Addr is the node's address, on which this speaker is reached.
+	Addr netip.Addr
 	// MembershipPort is that of the other speakers, the same on every node.
 	MembershipPort uint16
 }
@@ -60,6 +62,7 @@ type Speaker struct {
 	log     logr.Logger
 	metrics *Metrics
 	report  *reporter
+	witness *witness
 
 	// dirty wakes the loop.
 	dirty chan struct{}
@@ -78,15 +81,20 @@ type Speaker struct {
 func New(
 	config Config, c cache.Cache, writer client.Client, join func() (*membership.Group, error), metrics *Metrics, log logr.Logger,
 ) *Speaker {
-	return &Speaker{
+	s := &Speaker{
 		config: config, cache: c, source: source{reader: c, namespace: config.Namespace}, join: join, log: log, metrics: metrics,
 		report: &reporter{client: writer, node: config.Node, log: log, updated: make(chan struct{}, 1)},
 		dirty:  make(chan struct{}, 1), since: map[netip.Addr]time.Time{},
 	}
+	s.witness = newWitness(config, s.source, log, func(heard v1alpha1.NodeKubeProxy) {
+		s.report.update(func(status *v1alpha1.NodeNetworkingStatus) { status.KubeProxy = heard })
+	})
+	return s
 }
 
-// Ready says whether the speaker knows the cluster and acts on it.
-func (s *Speaker) Ready() bool { return s.pulse.ready(time.Now()) }
+// Ready says whether the speaker knows the cluster, acts on it, and has said so once: what depends on its being ready may read its report.
+// Later reports may fail, as what it does goes on without the API server.
+func (s *Speaker) Ready() bool { return s.pulse.ready(time.Now()) && s.report.reported.Load() }
 
 // Alive says whether the speaker does not hang.
 func (s *Speaker) Alive() bool { return s.pulse.alive(time.Now()) }
@@ -98,17 +106,15 @@ func (s *Speaker) Run(ctx context.Context) error {
 	tasks.Go(func() error { return links.Watch(ctx, s.dirty) })
 	tasks.Go(func() error { return s.report.run(ctx) })
 	tasks.Go(func() error {
-		return watchKubeProxy(ctx, func(answer v1alpha1.NodeKubeProxy) {
-			s.report.update(func(status *v1alpha1.NodeNetworkingStatus) { status.KubeProxy = answer })
-		})
-	})
-	tasks.Go(func() error {
 		if err := s.watchCluster(ctx); err != nil {
 			return err // which ends the other tasks, and the program: it is started anew
 		}
 		if ctx.Err() != nil {
 			return nil
 		}
+		s.complain(s.learn(ctx)) // it says where kube-proxy is asked
+		tasks.Go(func() error { return s.witness.watchProxy(ctx) })
+		tasks.Go(func() error { return s.witness.watchRules(ctx) })
 		// Not before: to the others, who may not have noticed that this speaker was away, it would look as if it served what it did then.
 		joined, err := s.join()
 		if err != nil {
@@ -242,6 +248,7 @@ func (s *Speaker) learn(ctx context.Context) error {
 	latest, err := s.source.configuration(ctx)
 	if latest != nil {
 		s.inForce = latest
+		s.witness.askAt(latest.KubeProxyMetricsAddress)
 	}
 	return err
 }
@@ -330,7 +337,7 @@ func listened(s snapshot) []responder.Range {
 // publish reports an observation, keeping what is known of kube-proxy.
 func (s *Speaker) publish(o observation) {
 	status := statusOf(o)
-	s.report.update(func(latest *v1alpha1.NodeNetworkingStatus) {
+	s.report.observe(func(latest *v1alpha1.NodeNetworkingStatus) {
 		status.KubeProxy = latest.KubeProxy
 		*latest = status
 	})

@@ -63,6 +63,9 @@ func (l lab) loadImages(ctx context.Context, h host) error {
 			return err
 		}
 	}
+	if err := l.settle(ctx, h); err != nil {
+		return err
+	}
 	return l.mark(h.name, markImages)
 }
 
@@ -149,7 +152,7 @@ func (l lab) kubeadm(ctx context.Context, h host, config, verb string, args ...s
 		return fmt.Errorf("writing kubeadm's configuration: %w", err)
 	}
 	patch := filepath.Join(etc, "kubeletconfiguration+merge.json")
-	if err := os.WriteFile(patch, []byte(kubeletPatch(l.cgroup(h.name))), 0o644); err != nil {
+	if err := os.WriteFile(patch, []byte(kubeletPatch(l.podsCgroup(h))), 0o644); err != nil {
 		return fmt.Errorf("writing kubeadm's patch: %w", err)
 	}
 	if _, err := l.in(ctx, h.name, "sh", "-c", "mkdir -p /etc/kubernetes/patches && cp "+patch+" /etc/kubernetes/patches/"); err != nil {
@@ -160,7 +163,19 @@ func (l lab) kubeadm(ctx context.Context, h host, config, verb string, args ...s
 		log := filepath.Join(l.disk(h.name), "kubelet.log")
 		return errors.Join(err, fmt.Errorf("kubeadm said:\n%s\nthe end of %s:\n%s", lastLines(out, 30), log, lastLinesOf(log, 10)))
 	}
+	if err := l.settle(ctx, h); err != nil {
+		return err
+	}
 	return l.mark(h.name, markMember)
+}
+
+// settle writes to its disk what a node's own kernel has only in memory: a power cut would take what a mark says is there.
+func (l lab) settle(ctx context.Context, h host) error {
+	if h.kernel == sharedKernel {
+		return nil
+	}
+	_, err := l.in(ctx, h.name, "sync")
+	return err
 }
 
 // reinstall gives a node an empty disk, and takes a worker out of the cluster that it may have joined.

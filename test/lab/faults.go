@@ -44,6 +44,9 @@ func (l lab) cut(ctx context.Context, name string, silently bool) error {
 	if silently {
 		return ipAll(ctx, l.lan(), "link set "+cable(h)+" nomaster")
 	}
+	if h.kernel == ownKernel {
+		return l.cutKernel(ctx, h)
+	}
 	return ipAll(ctx, l.lan(), "link set "+cable(h)+" down")
 }
 
@@ -53,7 +56,13 @@ func (l lab) mend(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return ipAll(ctx, l.lan(), "link set "+cable(h)+" master br0 up")
+	if err := ipAll(ctx, l.lan(), "link set "+cable(h)+" master br0 up"); err != nil {
+		return err
+	}
+	if h.kernel == ownKernel {
+		return l.mendKernel(ctx, h)
+	}
+	return nil
 }
 
 // kill cuts a node's power.
@@ -130,7 +139,7 @@ func (l lab) cableState(ctx context.Context, h host) string {
 	switch {
 	case err != nil:
 		return "missing"
-	case !strings.Contains(out, "master br0"), !strings.Contains(out, "state UP"):
+	case !strings.Contains(out, "master br0"), !strings.Contains(out, "LOWER_UP"):
 		return "cut"
 	default:
 		return "in"

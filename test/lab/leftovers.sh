@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Proves that a lab leaves nothing behind, however it ends, and that `up` mends what was cut off half way. It uses a lab of its own, with
 # one node, and checks that other labs on this machine are not touched.
-# Usage: leftovers.sh LAB-PROGRAM, as root, with a warm cache. It takes four to eight minutes, and gives up after 40 at the latest. When it
-# fails, it leaves the lab as it is.
+# Usage: leftovers.sh LAB-PROGRAM [--uml-nodes 1], as root, with a warm cache. It takes four to eight minutes, and gives up after 40 at the
+# latest. When it fails, it leaves the lab as it is.
 set -euo pipefail
 export LC_ALL=C
 lab=$(realpath "$1")
+more=("${@:2}") # nodes that the lab has besides
 name=leftovers
 node=k8s-cp-01
 cache=$(realpath -m "${XDG_CACHE_HOME:-$HOME/.cache}/lanyard")
@@ -107,13 +108,13 @@ said() { grep -qF "$1" "$log"; }
 ready() {
   local conditions format='jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status}{end}'
   conditions=$(timeout 20 "$lab" --name "$name" exec k8s-ops -- kubectl get nodes -o "$format") || true
-  [[ $conditions == True ]] || fail "$1: the node is not Ready, but '$conditions'"
+  [[ $conditions =~ ^(True)+$ ]] || fail "$1: the nodes are not all Ready, but '$conditions'"
 }
 # cut_off starts `up` and kills it when a condition holds.
 cut_off() {
   local when=$1 up
   shift
-  "$lab" --name "$name" up --nodes 1 >"$log" 2>&1 &
+  "$lab" --name "$name" up --nodes 1 "${more[@]}" >"$log" 2>&1 &
   up=$!
   await "$when, to kill up there" 180 "$@"
   kill -KILL "$up" 2>/dev/null || fail "up ended before it could be killed: $when"
@@ -137,7 +138,7 @@ run 120 down
 others_before=$(others)
 clean "down of whatever an earlier run left"
 
-run 300 up --nodes 1
+run 300 up --nodes 1 "${more[@]}"
 ready up
 ok "up"
 before=$(identities)

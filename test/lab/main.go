@@ -21,9 +21,14 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := command().ExecuteContext(ctx); err != nil {
+		var status exitStatus
+		if errors.As(err, &status) {
+			stop()
+			os.Exit(int(status)) //nolint:gocritic // the deferred stop has been called
+		}
 		fmt.Fprintln(os.Stderr, "lab:", err)
 		stop()
-		os.Exit(1) //nolint:gocritic // the deferred stop has been called
+		os.Exit(1)
 	}
 }
 
@@ -47,6 +52,7 @@ func command() *cobra.Command {
 	root.AddCommand(useCommands(&l)...)
 	root.AddCommand(faultCommands(&l)...)
 	root.AddCommand(imageCommand())
+	root.AddCommand(innerCommands(&l)...)
 	return root
 }
 
@@ -98,10 +104,12 @@ func checkCache(folder string) error {
 
 func lifecycleCommands(l *lab) []*cobra.Command {
 	p := progress{os.Stderr}
-	var nodes int
+	var asked size
 	up := &cobra.Command{Use: "up", Short: "Start the lab, or mend what is down", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return l.up(cmd.Context(), p, nodes) }}
-	up.Flags().IntVar(&nodes, "nodes", 0, "how many nodes, the control plane included (default 3, or what the lab has)")
+		RunE: func(cmd *cobra.Command, _ []string) error { return l.up(cmd.Context(), p, asked) }}
+	up.Flags().IntVar(&asked.nodes, "nodes", 0, "how many nodes, the control plane included (default 3, or what the lab has)")
+	up.Flags().IntVar(&asked.ownKernels, "uml-nodes", 0,
+		"how many further workers with a kernel of their own, user-mode Linux (default none, or what the lab has)")
 	return []*cobra.Command{
 		up,
 		{Use: "down", Short: "Remove the lab; the cache stays", Args: cobra.NoArgs,
@@ -124,8 +132,20 @@ func lifecycleCommands(l *lab) []*cobra.Command {
 				}
 				return errors.New("left over:\n" + strings.Join(found, "\n"))
 			}},
-		{Use: "node-init NODE", Hidden: true, Args: cobra.ExactArgs(1),
+	}
+}
+
+// innerCommands are those that the lab itself runs: on nodes, and to reach them.
+func innerCommands(l *lab) []*cobra.Command {
+	return []*cobra.Command{
+		{Use: "node-init NODE", Hidden: true, Args: cobra.ExactArgs(1), Short: "A node's first process on this machine",
 			RunE: func(_ *cobra.Command, args []string) error { return l.nodeInit(args[0]) }},
+		{Use: "kernel-init NODE", Hidden: true, Args: cobra.ExactArgs(1), Short: "The first process on a node's own kernel",
+			RunE: func(cmd *cobra.Command, args []string) error { return l.kernelInit(cmd.Context(), args[0]) }},
+		{Use: "console NODE", Hidden: true, Args: cobra.ExactArgs(1), Short: "Run commands for the lab, on a node with a kernel of its own",
+			RunE: func(cmd *cobra.Command, args []string) error { return l.console(cmd.Context(), args[0]) }},
+		{Use: "console-exec NODE -- COMMAND", Hidden: true, Args: cobra.MinimumNArgs(2), Short: "Ask a node's console to run a command",
+			RunE: func(cmd *cobra.Command, args []string) error { return l.consoleExec(cmd.Context(), args[0], args[1:]) }},
 	}
 }
 
@@ -139,7 +159,7 @@ func useCommands(l *lab) []*cobra.Command {
 				}
 				path, err := exec.LookPath(inside.Path)
 				if err != nil {
-					return fmt.Errorf("finding nsenter: %w", err)
+					return fmt.Errorf("finding %s: %w", inside.Path, err)
 				}
 				return syscall.Exec(path, inside.Args, inside.Env) // signals, terminal and exit code are the command's own
 			}},

@@ -19,6 +19,7 @@ func TestVerbsRefuse(t *testing.T) {
 		"a name that would look like a host's": {cmd: "status --name a.lan", err: `--name is "a.lan": a lab's name has letters, digits and hyphens only`},
 		"a verb that does not exist":           {cmd: "reboot", err: `unknown command "reboot" for "lab"`},
 		"too many nodes":                       {cmd: "up --nodes 61", err: "--nodes is 61: a lab has 1 to 60 nodes"},
+		"too many kernels":                     {cmd: "up --uml-nodes 4", err: "--uml-nodes is 4: a lab has at most 3 nodes with a kernel of their own"},
 		"fewer nodes than there are": {up: true, cmd: "up --nodes 1",
 			err: `--nodes is 1 and lab "test" has 2: a lab does not shrink; take it down first (lab down)`},
 		"the status of a lab that is down":        {cmd: "status", err: "lab \"test\" is down: start it with `lab up`"},

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+
+	"github.com/vishvananda/netns"
 )
 
 // netnsFolder is where iproute2 keeps handles of named network namespaces.
@@ -61,6 +64,9 @@ func (l lab) plug(ctx context.Context, h host) error {
 	if err := l.namespace(ctx, l.netns(h)); err != nil {
 		return err
 	}
+	if h.kernel == ownKernel {
+		return l.plugKernel(ctx, h)
+	}
 	if _, err := run(ctx, "ip", "-n", l.netns(h), "link", "show", "eth0"); err != nil {
 		if err := ipAll(ctx, l.lan(), fmt.Sprintf("link add %s type veth peer name eth0 address %s netns %s", cable(h), mac(h), l.netns(h))); err != nil {
 			return fmt.Errorf("making the cable of %s: %w", h.name, err)
@@ -69,11 +75,15 @@ func (l lab) plug(ctx context.Context, h host) error {
 	if err := ipAll(ctx, l.lan(), "link set "+cable(h)+" master br0 up"); err != nil {
 		return fmt.Errorf("plugging %s into the LAN: %w", h.name, err)
 	}
-	commands := append([]string{fmt.Sprintf("addr replace %s/%d dev eth0", h.addr, lanPrefix.Bits()), "link set eth0 up"}, routes(h, l.nodes())...)
-	if err := ipAll(ctx, l.netns(h), commands...); err != nil {
+	if err := ipAll(ctx, l.netns(h), addressing(h, l.nodes())...); err != nil {
 		return fmt.Errorf("setting up the network of %s: %w", h.name, err)
 	}
 	return nil
+}
+
+// addressing gives a host its address on the LAN and its routes.
+func addressing(h host, nodes []host) []string {
+	return append([]string{fmt.Sprintf("addr replace %s/%d dev eth0", h.addr, lanPrefix.Bits()), "link set eth0 up"}, routes(h, nodes)...)
 }
 
 // routes lead the other nodes' pod ranges to them, as a CNI plugin without an overlay would, and all else to a router that the LAN has
@@ -91,8 +101,15 @@ func routes(h host, nodes []host) []string {
 // unplug removes a host's network with all that its kernel knew: addresses, rules, connections. The cable goes first: whatever still
 // holds the namespace, the host is silent.
 func (l lab) unplug(ctx context.Context, h host) error {
-	if _, err := run(ctx, "ip", "-n", l.lan(), "link", "show", cable(h)); err == nil {
-		if err := ipAll(ctx, l.lan(), "link delete "+cable(h)); err != nil {
+	ports := []string{cable(h)}
+	if h.kernel == ownKernel {
+		ports = append(ports, consoleCable(h))
+	}
+	for _, port := range ports {
+		if _, err := run(ctx, "ip", "-n", l.lan(), "link", "show", port); err != nil {
+			continue
+		}
+		if err := ipAll(ctx, l.lan(), "link delete "+port); err != nil {
 			return err
 		}
 	}
@@ -101,6 +118,27 @@ func (l lab) unplug(ctx context.Context, h host) error {
 	}
 	_, err := run(ctx, "ip", "netns", "delete", l.netns(h))
 	return err
+}
+
+// onNetwork does something on a thread that is in a network namespace: sockets and processes that it makes are there too. The thread is not
+// used again.
+func onNetwork(name string, do func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		done <- func() error {
+			ns, err := netns.GetFromName(name)
+			if err != nil {
+				return fmt.Errorf("opening the network namespace %s: %w", name, err)
+			}
+			defer ns.Close() //nolint:errcheck // only a handle
+			if err := netns.Set(ns); err != nil {
+				return fmt.Errorf("entering the network namespace %s: %w", name, err)
+			}
+			return do()
+		}()
+	}()
+	return <-done
 }
 
 // ipAll runs `ip` commands in a namespace, one after the other.

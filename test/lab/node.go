@@ -6,12 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/vishvananda/netns"
 )
 
 // boot starts a node: its first process, which is this program again, in namespaces of its own on the node's network. What is left of
@@ -26,8 +23,8 @@ func (l lab) boot(ctx context.Context, h host) error {
 	if err := os.MkdirAll(l.disk(h.name), 0o755); err != nil {
 		return fmt.Errorf("making the disk of %s: %w", h.name, err)
 	}
-	if err := makeCgroups(l.cgroup(h.name)); err != nil {
-		return fmt.Errorf("making the cgroups of %s: %w", h.name, err)
+	if err := l.furnish(ctx, h); err != nil {
+		return err
 	}
 	if err := os.WriteFile(filepath.Join(l.disk(h.name), "containerd.toml"), []byte(containerdConfig()), 0o644); err != nil {
 		return fmt.Errorf("configuring containerd of %s: %w", h.name, err)
@@ -45,10 +42,21 @@ func (l lab) boot(ctx context.Context, h host) error {
 	return l.awaitContainerd(ctx, h.name)
 }
 
+// furnish gives a node what it keeps its processes and its files in: cgroups on the shared kernel, a disk for one of its own.
+func (l lab) furnish(ctx context.Context, h host) error {
+	if h.kernel == ownKernel {
+		return l.makeDiskImage(ctx, h)
+	}
+	if err := makeCgroups(l.cgroup(h.name)); err != nil {
+		return fmt.Errorf("making the cgroups of %s: %w", h.name, err)
+	}
+	return nil
+}
+
 // awaitContainerd waits until the node's container runtime answers.
 func (l lab) awaitContainerd(ctx context.Context, node string) error {
 	log := filepath.Join(l.disk(node), "containerd.log")
-	err := waitFor(ctx, "containerd on "+node, time.Minute, func(ctx context.Context) (bool, error) {
+	err := waitFor(ctx, "containerd on "+node, 2*time.Minute, func(ctx context.Context) (bool, error) {
 		if _, running := l.process(node); !running {
 			return false, fmt.Errorf("%s is down: %s", node, lastLinesOf(filepath.Join(l.disk(node), "node.log"), 5))
 		}
@@ -61,8 +69,7 @@ func (l lab) awaitContainerd(ctx context.Context, node string) error {
 	return nil
 }
 
-// fork starts the first process. The network namespace is entered on this thread, which the child inherits; the thread is not used
-// again.
+// fork starts the first process.
 func (l lab) fork(h host) (identity, error) {
 	log, err := os.OpenFile(filepath.Join(l.disk(h.name), "node.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -71,27 +78,12 @@ func (l lab) fork(h host) (identity, error) {
 	defer log.Close() //nolint:errcheck // the child has its own handle
 	cmd := exec.Command(l.binary(), "node-init", "--name", l.name, h.name)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = []string{"PATH=" + l.path(), "HOME=/root", "XDG_CACHE_HOME=" + filepath.Dir(l.cache)}
+	cmd.Env = l.serviceEnv()
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setsid:     true,
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWPID,
 	}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
-		started <- func() error {
-			ns, err := netns.GetFromName(l.netns(h))
-			if err != nil {
-				return fmt.Errorf("opening its network namespace: %w", err)
-			}
-			defer ns.Close() //nolint:errcheck // only a handle
-			if err := netns.Set(ns); err != nil {
-				return fmt.Errorf("entering its network namespace: %w", err)
-			}
-			return cmd.Start()
-		}()
-	}()
-	if err := <-started; err != nil {
+	if err := onNetwork(l.netns(h), cmd.Start); err != nil {
 		return identity{}, err
 	}
 	return identify(cmd.Process.Pid)
@@ -111,7 +103,8 @@ func (l lab) in(ctx context.Context, node string, command ...string) (string, er
 	return runCommand(cmd)
 }
 
-// command is a command on a host: inside all of a node's namespaces, or only on the workstation's network.
+// command is a command on a host: inside all of a node's namespaces, on the console of a kernel of its own, or only on the workstation's
+// network.
 func (l lab) command(ctx context.Context, name string, command []string) (*exec.Cmd, error) {
 	h, err := l.find(name)
 	if err != nil {
@@ -119,15 +112,16 @@ func (l lab) command(ctx context.Context, name string, command []string) (*exec.
 	}
 	var enter []string
 	if h.role == workstation {
-		enter = []string{"--net=" + filepath.Join(netnsFolder, l.netns(h))}
+		enter = []string{"nsenter", "--net=" + filepath.Join(netnsFolder, l.netns(h)), "--"}
+	} else if id, running := l.process(name); !running {
+		return nil, fmt.Errorf("%s is off: turn it on with `lab start %s`", name, name)
+	} else if h.kernel == ownKernel {
+		enter = []string{l.binary(), "--name", l.name, "console-exec", name, "--"}
 	} else {
-		id, running := l.process(name)
-		if !running {
-			return nil, fmt.Errorf("%s is off: turn it on with `lab start %s`", name, name)
-		}
-		enter = []string{"--target", fmt.Sprint(id.pid), "--all"}
+		enter = []string{"nsenter", "--target", fmt.Sprint(id.pid), "--all", "--"}
 	}
-	cmd := exec.CommandContext(ctx, "nsenter", append(append(enter, "--"), command...)...)
+	enter = append(enter, command...)
+	cmd := exec.CommandContext(ctx, enter[0], enter[1:]...)
 	cmd.Env = append(withoutKey(os.Environ(), "PATH", "KUBECONFIG"), "PATH="+l.path(), "KUBECONFIG="+l.adminKubeconfig(),
 		"CONTAINERD_ADDRESS=/run/containerd/containerd.sock", "LANYARD_LAB="+l.name)
 	return cmd, nil

@@ -14,11 +14,23 @@ import (
 )
 
 // nodeInit is a node's first process: it lays out the node's file system, then keeps containerd and kubelet running and reaps
-// orphans, until the power is cut.
+// orphans, until the power is cut. For a node with a kernel of its own, that kernel is all that it runs.
 func (l lab) nodeInit(node string) error {
+	h, err := l.find(node)
+	if err != nil {
+		return err
+	}
+	if h.kernel == ownKernel {
+		return l.runKernel(h)
+	}
 	if err := l.layOut(node); err != nil {
 		return fmt.Errorf("laying out the file system: %w", err)
 	}
+	return l.supervise(node)
+}
+
+// supervise names the node and keeps its services running, and more besides.
+func (l lab) supervise(node string, more ...*service) error {
 	if err := unix.Sethostname([]byte(node)); err != nil {
 		return fmt.Errorf("setting the host name: %w", err)
 	}
@@ -28,14 +40,20 @@ func (l lab) nodeInit(node string) error {
 	if err := os.MkdirAll("/run/containerd", 0o711); err != nil {
 		return fmt.Errorf("making the runtime's folder: %w", err)
 	}
-	s := supervisor{disk: l.disk(node), path: l.path()}
+	s := supervisor{disk: l.disk(node), env: l.serviceEnv()}
 	s.services = []*service{
 		{name: "containerd", command: func() []string {
 			return []string{filepath.Join(l.bin(), "containerd"), "--config", filepath.Join(l.disk(node), "containerd.toml")}
 		}},
 		{name: "kubelet", command: func() []string { return kubeletCommand(l.bin()) }, version: kubeletConfiguration},
 	}
+	s.services = append(s.services, more...)
 	return s.run()
+}
+
+// serviceEnv is the environment of a node's services, and of this program among them.
+func (l lab) serviceEnv() []string {
+	return []string{"PATH=" + l.path(), "HOME=/root", "XDG_CACHE_HOME=" + filepath.Dir(l.cache)}
 }
 
 // mountPoint is one mount of a node's layout.
@@ -57,21 +75,16 @@ func (l lab) layOut(node string) error {
 		{source: cgroups, target: cgroupRoot, flags: unix.MS_BIND | unix.MS_REC},
 		{source: "tmpfs", target: "/run", kind: "tmpfs"},
 	}
-	for _, folder := range []string{"etc", "opt", "var"} {
-		upper, work := filepath.Join(disk, folder), filepath.Join(disk, "work-"+folder)
-		if err := makeFolders(upper, work); err != nil {
-			return err
-		}
-		mounts = append(mounts, mountPoint{source: "overlay", target: "/" + folder, kind: "overlay",
-			options: fmt.Sprintf("lowerdir=/%s,upperdir=%s,workdir=%s", folder, upper, work)})
+	overlays, err := overlaysOf(disk, "etc", "opt", "var")
+	if err != nil {
+		return err
 	}
-	for _, folder := range []string{"var/lib/kubelet", "var/lib/containerd", "var/lib/etcd", "var/lib/cni", "var/log"} {
-		source := filepath.Join(disk, "bound", filepath.Base(folder))
-		if err := makeFolders(source); err != nil {
-			return err
-		}
-		mounts = append(mounts, mountPoint{source: source, target: "/" + folder, flags: unix.MS_BIND})
+	mounts = append(mounts, overlays...)
+	binds, err := boundFolders(disk)
+	if err != nil {
+		return err
 	}
+	mounts = append(mounts, binds...)
 	mounts = append(mounts, mountPoint{source: filepath.Join(l.bin(), "cni"), target: "/opt/cni/bin", flags: unix.MS_BIND},
 		mountPoint{target: "/", flags: unix.MS_SHARED | unix.MS_REC})
 	if err := makeFolders(cgroups); err != nil {
@@ -80,12 +93,46 @@ func (l lab) layOut(node string) error {
 	if err := dropHandles(); err != nil {
 		return err
 	}
+	if err := mountAll(mounts); err != nil {
+		return err
+	}
+	return writeNodeFiles(disk)
+}
+
+// overlaysOf makes folders of the machine the node's own: what is written there goes to the node's disk.
+func overlaysOf(disk string, folders ...string) ([]mountPoint, error) {
+	var mounts []mountPoint
+	for _, folder := range folders {
+		upper, work := filepath.Join(disk, folder), filepath.Join(disk, "work-"+folder)
+		if err := makeFolders(upper, work); err != nil {
+			return nil, err
+		}
+		mounts = append(mounts, mountPoint{source: "overlay", target: "/" + folder, kind: "overlay",
+			options: fmt.Sprintf("lowerdir=/%s,upperdir=%s,workdir=%s", folder, upper, work)})
+	}
+	return mounts, nil
+}
+
+// boundFolders are the folders that need a real file system below them.
+func boundFolders(disk string) ([]mountPoint, error) {
+	var mounts []mountPoint
+	for _, folder := range []string{"var/lib/kubelet", "var/lib/containerd", "var/lib/etcd", "var/lib/cni", "var/log"} {
+		source := filepath.Join(disk, "bound", filepath.Base(folder))
+		if err := makeFolders(source); err != nil {
+			return nil, err
+		}
+		mounts = append(mounts, mountPoint{source: source, target: "/" + folder, flags: unix.MS_BIND})
+	}
+	return mounts, nil
+}
+
+func mountAll(mounts []mountPoint) error {
 	for _, m := range mounts {
 		if err := m.mount(); err != nil {
 			return err
 		}
 	}
-	return writeNodeFiles(disk)
+	return nil
 }
 
 // dropHandles lets go of the handles of network namespaces, this and other labs', that the node has got as copies of the machine's
@@ -191,8 +238,9 @@ type service struct {
 
 // supervisor keeps services running and reaps every process of the node that nobody waits for.
 type supervisor struct {
-	disk, path string
-	services   []*service
+	disk     string
+	env      []string
+	services []*service
 }
 
 // restartPause is the time between two starts of a service, as systemd's RestartSec.
@@ -236,7 +284,7 @@ func (s supervisor) keep(svc *service, now time.Time) error {
 	}
 	defer log.Close() //nolint:errcheck // the child has its own handle
 	process, err := os.StartProcess(command[0], command, &os.ProcAttr{
-		Env: []string{"PATH=" + s.path, "HOME=/root"}, Files: []*os.File{nil, log, log},
+		Env: s.env, Files: []*os.File{nil, log, log},
 	})
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", svc.name, err)

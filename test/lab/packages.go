@@ -28,10 +28,16 @@ var debianPackages = map[string]string{
 	"ca-certificates": "/etc/ssl/certs/ca-certificates.crt",
 }
 
+// kernelPackages are what nodes with a kernel of their own need besides.
+var kernelPackages = map[string]string{
+	"e2fsprogs":       "/usr/sbin/mkfs.ext4",
+	"user-mode-linux": kernelProgram,
+}
+
 // installPackages installs what is missing from Debian, and says so.
-func installPackages(ctx context.Context, p progress) error {
+func installPackages(ctx context.Context, p progress, packages map[string]string) error {
 	var missing []string
-	for name, file := range debianPackages {
+	for name, file := range packages {
 		if _, err := os.Stat(file); err != nil {
 			missing = append(missing, name)
 		}

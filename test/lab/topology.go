@@ -26,16 +26,29 @@ const (
 	workstation
 )
 
+// kernel is whose kernel a host runs on.
+type kernel int
+
+const (
+	// sharedKernel is this machine's, which the host shares with all others.
+	sharedKernel kernel = iota
+	// ownKernel is one of the host's own: user-mode Linux, which is a program on this machine.
+	ownKernel
+)
+
 // host is one machine on the lab's LAN: a network namespace, and for nodes a process tree and a disk of its own.
 //
 //	             192.168.1.0/24, bridge br0 in namespace NAME.lan
 //	────┬──────────────────┬──────────────────┬──────────────────┬────
 //	k8s-ops .122     k8s-cp-01 .125     k8s-wl-01 .128     k8s-wl-02 .129
 //	                 pods 10.244.1.0/24 pods 10.244.2.0/24 pods 10.244.3.0/24
+//
+// Nodes with a kernel of their own follow from k8s-uml-01 .191, pods 10.244.61.0/24.
 type host struct {
-	name string
-	role role
-	addr netip.Addr
+	name   string
+	role   role
+	kernel kernel
+	addr   netip.Addr
 	// pods is the node's pod range; not valid for the workstation.
 	pods netip.Prefix
 }
@@ -47,21 +60,45 @@ var (
 	workstationOps = host{name: "k8s-ops", role: workstation, addr: netip.MustParseAddr("192.168.1.122")}
 )
 
-// maxNodes keeps node addresses below the tutorial's pool, which starts at .200.
-const maxNodes = 60
+// maxNodes and maxOwnKernels keep node addresses below the tutorial's pool, which starts at .200.
+const (
+	maxNodes      = 60
+	maxOwnKernels = 3
+)
 
-// nodesOf returns the nodes of a lab with n of them, named and numbered as in the tutorial: the control plane first.
-func nodesOf(n int) ([]host, error) {
-	if n < 1 || n > maxNodes {
-		return nil, fmt.Errorf("--nodes is %d: a lab has 1 to %d nodes", n, maxNodes)
+// size is how many nodes a lab has.
+type size struct {
+	// nodes counts those on this machine's kernel, the control plane included.
+	nodes int
+	// ownKernels counts those with a kernel of their own, which are all workers.
+	ownKernels int
+}
+
+// nodesOf returns the nodes of a lab, named and numbered as in the tutorial: the control plane first. Those with a kernel of their own come
+// last, with addresses that stay the same when other nodes are added.
+func nodesOf(s size) ([]host, error) {
+	if s.nodes < 1 || s.nodes > maxNodes {
+		return nil, fmt.Errorf("--nodes is %d: a lab has 1 to %d nodes", s.nodes, maxNodes)
+	}
+	if s.ownKernels < 0 || s.ownKernels > maxOwnKernels {
+		return nil, fmt.Errorf("--uml-nodes is %d: a lab has at most %d nodes with a kernel of their own", s.ownKernels, maxOwnKernels)
 	}
 	nodes := []host{{name: "k8s-cp-01", role: controlPlane, addr: netip.MustParseAddr("192.168.1.125"), pods: podsOf(1)}}
-	for i := 1; i < n; i++ {
+	for i := 1; i < s.nodes; i++ {
 		nodes = append(nodes, host{
 			name: fmt.Sprintf("k8s-wl-%02d", i),
 			role: worker,
 			addr: netip.AddrFrom4([4]byte{192, 168, 1, byte(127 + i)}),
 			pods: podsOf(i + 1),
+		})
+	}
+	for i := 1; i <= s.ownKernels; i++ {
+		nodes = append(nodes, host{
+			name:   fmt.Sprintf("k8s-uml-%02d", i),
+			role:   worker,
+			kernel: ownKernel,
+			addr:   netip.AddrFrom4([4]byte{192, 168, 1, byte(190 + i)}),
+			pods:   podsOf(maxNodes + i),
 		})
 	}
 	return nodes, nil
@@ -92,6 +129,14 @@ const commonCgroup = "lanyard-lab"
 
 // cgroup is the node's cgroup below each hierarchy's root; of no node, the lab's.
 func (l lab) cgroup(node string) string { return filepath.Join(commonCgroup, l.name, node) }
+
+// podsCgroup is the cgroup that a node's pods are below.
+func (l lab) podsCgroup(h host) string {
+	if h.kernel == ownKernel {
+		return "" // the root: there is no other node
+	}
+	return l.cgroup(h.name)
+}
 
 // disk is the folder with the node's own files.
 func (l lab) disk(node string) string { return filepath.Join(l.state, "nodes", node) }

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +19,12 @@ var compare = cmp.Options{
 // node is a worker of the tests.
 func node(name, addr, pods string) host {
 	return host{name: name, role: worker, addr: netip.MustParseAddr(addr), pods: netip.MustParsePrefix(pods)}
+}
+
+func withOwnKernel(name, addr, pods string) host {
+	h := node(name, addr, pods)
+	h.kernel = ownKernel
+	return h
 }
 
 func control() host {
@@ -41,29 +48,64 @@ func labWith(t *testing.T, wanted string) lab {
 func TestPlan(t *testing.T) {
 	one := []host{control()}
 	three := []host{control(), node("k8s-wl-01", "192.168.1.128", "10.244.2.0/24"), node("k8s-wl-02", "192.168.1.129", "10.244.3.0/24")}
+	uml := []host{withOwnKernel("k8s-uml-01", "192.168.1.191", "10.244.61.0/24"), withOwnKernel("k8s-uml-02", "192.168.1.192", "10.244.62.0/24")}
 	for name, tc := range map[string]struct {
 		has   string
-		nodes int
+		asked size
 		want  []host
 		err   string
 	}{
 		"unasked, a new lab is the tutorial's three": {want: three},
 		"unasked, a lab keeps what it has":           {has: "1", want: one},
-		"a lab grows":                                {has: "1", nodes: 3, want: three},
-		"a lab that is as it should be":              {has: "3", nodes: 3, want: three},
-		"a note that was cut off counts as no lab":   {has: "x", nodes: 1, want: one},
-		"a lab does not shrink": {has: "3", nodes: 1,
+		"unasked, a lab keeps its own kernels too":   {has: "1 2", want: slices.Concat(one, uml)},
+		"a lab grows":                   {has: "1", asked: size{nodes: 3}, want: three},
+		"a lab that is as it should be": {has: "3", asked: size{nodes: 3}, want: three},
+		"own kernels come on top":       {asked: size{ownKernels: 1}, want: slices.Concat(three, uml[:1])},
+		"own kernels keep their addresses when other nodes are added": {has: "1 1", asked: size{nodes: 3},
+			want: slices.Concat(three, uml[:1])},
+		"a note that was cut off counts as no lab": {has: "x", asked: size{nodes: 1}, want: one},
+		"a lab does not shrink": {has: "3", asked: size{nodes: 1},
 			err: `--nodes is 1 and lab "test" has 3: a lab does not shrink; take it down first (lab down)`},
-		"less than nothing":                             {nodes: -1, err: "--nodes is -1: a lab has 1 to 60 nodes"},
-		"node addresses stay below the tutorial's pool": {nodes: 61, err: "--nodes is 61: a lab has 1 to 60 nodes"},
+		"nor does it in own kernels": {has: "3 2", asked: size{ownKernels: 1},
+			err: `--uml-nodes is 1 and lab "test" has 2: a lab does not shrink; take it down first (lab down)`},
+		"less than nothing":                             {asked: size{nodes: -1}, err: "--nodes is -1: a lab has 1 to 60 nodes"},
+		"node addresses stay below the tutorial's pool": {asked: size{nodes: 61}, err: "--nodes is 61: a lab has 1 to 60 nodes"},
+		"too many own kernels": {asked: size{ownKernels: 4},
+			err: "--uml-nodes is 4: a lab has at most 3 nodes with a kernel of their own"},
+		"fewer own kernels than none": {asked: size{ownKernels: -1},
+			err: "--uml-nodes is -1: a lab has at most 3 nodes with a kernel of their own"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := labWith(t, tc.has).plan(tc.nodes)
+			s, got, err := labWith(t, tc.has).plan(tc.asked)
 			if diff := cmp.Diff(tc.want, got, compare); diff != "" {
 				t.Errorf("nodes (-want +got):\n%s", diff)
 			}
 			if message(err) != tc.err {
 				t.Errorf("error is %q, want %q", message(err), tc.err)
+			}
+			if s.nodes+s.ownKernels != len(got) {
+				t.Errorf("the size is %+v, for %d nodes", s, len(got))
+			}
+		})
+	}
+}
+
+func TestSizeIsReadAsItWasWritten(t *testing.T) {
+	for text, want := range map[string]size{
+		"3":       {nodes: 3},
+		"3 1":     {nodes: 3, ownKernels: 1},
+		"":        {},
+		"3 ":      {nodes: 3},
+		"3 x":     {},
+		"3 1 cut": {},
+	} {
+		t.Run(text, func(t *testing.T) {
+			got := parseSize(text)
+			if got != want {
+				t.Errorf("%q was read as %+v, want %+v", text, got, want)
+			}
+			if again := parseSize(got.String()); again != got {
+				t.Errorf("%+v was written as %q and read as %+v", got, got, again)
 			}
 		})
 	}
@@ -78,14 +120,15 @@ func message(err error) string {
 
 // TestHostsDoNotClash takes the largest lab: each name, address, pod range and cable is one host's alone, on its network and short enough.
 func TestHostsDoNotClash(t *testing.T) {
-	nodes, err := nodesOf(maxNodes)
+	nodes, err := nodesOf(size{nodes: maxNodes, ownKernels: maxOwnKernels})
 	if err != nil {
 		t.Fatal(err)
 	}
 	pool := netip.MustParseAddr("192.168.1.200")
 	taken := map[string]string{router.String(): "the router"}
 	for _, h := range append([]host{workstationOps}, nodes...) {
-		for _, own := range []string{h.name, h.addr.String(), cable(h), mac(h), h.pods.String()} {
+		near, far := consoleLink(h)
+		for _, own := range []string{h.name, h.addr.String(), cable(h), consoleCable(h), mac(h), h.pods.String(), near.String(), far.String()} {
 			if other, known := taken[own]; known {
 				t.Errorf("%s and %s both have %s", h.name, other, own)
 			}
@@ -97,14 +140,19 @@ func TestHostsDoNotClash(t *testing.T) {
 		if h.role != workstation && !podRange.Contains(h.pods.Addr()) {
 			t.Errorf("%s has the pod range %s, outside of %s", h.name, h.pods, podRange)
 		}
-		if len(cable(h)) > 15 {
-			t.Errorf("the kernel takes no interface name as long as %s", cable(h))
+		for _, device := range []string{cable(h), consoleCable(h)} {
+			if len(device) > 15 {
+				t.Errorf("the kernel takes no interface name as long as %s", device)
+			}
+		}
+		if !netip.PrefixFrom(near, consoleBits).Contains(far) {
+			t.Errorf("%s: %s does not reach %s on a link of its own", h.name, near, far)
 		}
 	}
 }
 
 func TestRoutes(t *testing.T) {
-	nodes, err := nodesOf(3)
+	nodes, err := nodesOf(size{nodes: 3})
 	if err != nil {
 		t.Fatal(err)
 	}

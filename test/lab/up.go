@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -26,9 +28,9 @@ func canRun(system, architecture string, user int) error {
 	return nil
 }
 
-// up brings the lab to n nodes, all Ready, from whatever state it is in: nothing, half made, killed, or up already. n of 0 keeps the
-// number that it has.
-func (l lab) up(ctx context.Context, p progress, n int) error {
+// up brings the lab to a size, all nodes Ready, from whatever state it is in: nothing, half made, killed, or up already. A count of 0 keeps
+// the number that it has.
+func (l lab) up(ctx context.Context, p progress, asked size) error {
 	if err := canRun(runtime.GOOS, runtime.GOARCH, os.Geteuid()); err != nil {
 		return err
 	}
@@ -37,17 +39,22 @@ func (l lab) up(ctx context.Context, p progress, n int) error {
 		return err
 	}
 	defer unlock()
-	nodes, err := l.plan(n)
+	s, nodes, err := l.plan(asked)
 	if err != nil {
 		return err
 	}
 	if err := l.prepare(ctx, p); err != nil {
 		return err
 	}
+	if s.ownKernels > 0 {
+		if err := installPackages(ctx, p, kernelPackages); err != nil {
+			return err
+		}
+	}
 	if err := makeFolders(l.state); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(l.state, "nodes-wanted"), []byte(strconv.Itoa(len(nodes))), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(l.state, "nodes-wanted"), []byte(s.String()), 0o644); err != nil {
 		return fmt.Errorf("noting the number of nodes: %w", err)
 	}
 	if err := l.installBinary(); err != nil {
@@ -69,31 +76,64 @@ func (l lab) up(ctx context.Context, p progress, n int) error {
 	return nil
 }
 
-// plan returns the nodes that the lab should have.
-func (l lab) plan(n int) ([]host, error) {
-	has := l.wanted()
-	switch {
-	case n == 0 && has > 0:
-		n = has
-	case n == 0:
-		n = defaultNodes
-	case n > 0 && n < has:
-		return nil, fmt.Errorf("--nodes is %d and lab %q has %d: a lab does not shrink; take it down first (lab down)", n, l.name, has)
+// plan returns the size and the nodes that the lab should have.
+func (l lab) plan(asked size) (size, []host, error) {
+	has, s := l.wanted(), asked
+	if s.nodes == 0 {
+		s.nodes = cmp.Or(has.nodes, defaultNodes)
 	}
-	return nodesOf(n)
+	if s.ownKernels == 0 {
+		s.ownKernels = has.ownKernels
+	}
+	nodes, err := nodesOf(s)
+	if err != nil {
+		return size{}, nil, err
+	}
+	const stays = "%s is %d and lab %q has %d: a lab does not shrink; take it down first (lab down)"
+	if s.nodes < has.nodes {
+		return size{}, nil, fmt.Errorf(stays, "--nodes", s.nodes, l.name, has.nodes)
+	}
+	if s.ownKernels < has.ownKernels {
+		return size{}, nil, fmt.Errorf(stays, "--uml-nodes", s.ownKernels, l.name, has.ownKernels)
+	}
+	return s, nodes, nil
 }
 
-// wanted is the number of nodes that the lab was last brought up with; 0 when it is down.
-func (l lab) wanted() int {
+// wanted is the size that the lab was last brought up with; zero when it is down.
+func (l lab) wanted() size {
 	text, err := os.ReadFile(filepath.Join(l.state, "nodes-wanted"))
 	if err != nil {
-		return 0
+		return size{}
 	}
-	n, err := strconv.Atoi(string(text))
-	if err != nil {
-		return 0
+	return parseSize(string(text))
+}
+
+// String is how a size is kept in a file: the number of nodes, and that of nodes with a kernel of their own where there are any.
+func (s size) String() string {
+	if s.ownKernels == 0 {
+		return strconv.Itoa(s.nodes)
 	}
-	return n
+	return fmt.Sprintf("%d %d", s.nodes, s.ownKernels)
+}
+
+// parseSize reads what String wrote. What it cannot read, as of a file that was cut off, is no lab.
+func parseSize(text string) size {
+	var numbers []int
+	for _, field := range strings.Fields(text) {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			return size{}
+		}
+		numbers = append(numbers, n)
+	}
+	switch len(numbers) {
+	case 1:
+		return size{nodes: numbers[0]}
+	case 2:
+		return size{nodes: numbers[0], ownKernels: numbers[1]}
+	default:
+		return size{}
+	}
 }
 
 // nodes are the lab's nodes as it was last brought up.
@@ -107,7 +147,7 @@ func (l lab) nodes() []host {
 
 // prepare makes everything that outlives a lab.
 func (l lab) prepare(ctx context.Context, p progress) error {
-	if err := installPackages(ctx, p); err != nil {
+	if err := installPackages(ctx, p, debianPackages); err != nil {
 		return err
 	}
 	if err := l.build(ctx, p, apiPrograms); err != nil {

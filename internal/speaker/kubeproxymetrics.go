@@ -1,0 +1,145 @@
+package speaker
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+// proxyMetrics are what counts of kube-proxy's metrics.
+type proxyMetrics struct {
+	// started is when the process was started, to the second; zero when the metrics do not say it.
+	started time.Time
+	// queued and written hold, for each IP family, when rules were last to be written and when they last were, in seconds since 1970; zero
+	// is never. Up to 1.32 there is one for both families, under the empty name.
+	queued, written map[string]float64
+	// failures are how often the process tried to write rules and could not.
+	failures float64
+	// nodePortPackets went to NodePorts at 127.0.0.1, and invalidPackets were dropped because conntrack calls them invalid.
+	nodePortPackets, invalidPackets float64
+}
+
+// The metrics that are read.
+const (
+	metricStart           = "process_start_time_seconds"
+	metricWritten         = "kubeproxy_sync_proxy_rules_last_timestamp_seconds"
+	metricQueued          = "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds"
+	metricNodePortPackets = "kubeproxy_iptables_localhost_nodeports_accepted_packets_total"
+	metricInvalidPackets  = "kubeproxy_iptables_ct_state_invalid_dropped_packets_total"
+	// Both count attempts of which nothing was written. That stale chains stay a little longer (…_nftables_cleanup_failures_total) leaves the
+	// rules right, and a part that cannot be written (…_iptables_partial_restore_failures_total) is also counted as a failure to restore.
+	metricNFTablesFailures = "kubeproxy_sync_proxy_rules_nftables_sync_failures_total"
+	metricIPTablesFailures = "kubeproxy_sync_proxy_rules_iptables_restore_failures_total"
+)
+
+// endOfTime is the year 5138, in seconds since 1970: a start after it cannot be, and one much later cannot be written in a report.
+const endOfTime = 1e11
+
+// longestLine bounds a line of metrics, in bytes.
+const longestLine = 1 << 20
+
+// readMetrics finds them in the Prometheus text format, to the end of it: a big cluster's are not kept in memory.
+func readMetrics(text io.Reader) (proxyMetrics, error) {
+	m := proxyMetrics{queued: map[string]float64{}, written: map[string]float64{}}
+	lines := bufio.NewScanner(text)
+	lines.Buffer(nil, longestLine)
+	for lines.Scan() {
+		if err := m.add(lines.Text()); err != nil {
+			return proxyMetrics{}, err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return proxyMetrics{}, fmt.Errorf("reading its metrics: %w", err)
+	}
+	if m.started.IsZero() {
+		return proxyMetrics{}, errors.New("its metrics lack " + metricStart)
+	}
+	return m, nil
+}
+
+// add takes a line in. One of a metric that is not read is passed over.
+func (m *proxyMetrics) add(line string) error {
+	end := strings.IndexAny(line, "{ ")
+	if end < 0 || line[0] == '#' {
+		return nil
+	}
+	name, rest := line[:end], line[end:]
+	take := m.taking(name)
+	if take == nil {
+		return nil
+	}
+	family := ""
+	if brace := strings.LastIndexByte(rest, '}'); brace >= 0 {
+		_, after, _ := strings.Cut(rest[:brace], `ip_family="`)
+		family, _, _ = strings.Cut(after, `"`)
+		rest = rest[brace+1:]
+	}
+	text, _, _ := strings.Cut(strings.TrimSpace(rest), " ") // a time may follow
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return fmt.Errorf("reading %s of its metrics: %w", name, err)
+	}
+	take(family, value)
+	return nil
+}
+
+// taking returns what takes in a value of a metric; nil when it is not read.
+func (m *proxyMetrics) taking(name string) func(family string, value float64) {
+	switch name {
+	case metricStart:
+		return func(_ string, value float64) {
+			if value > 0 && value < endOfTime {
+				m.started = time.Unix(int64(value), 0).UTC()
+			}
+		}
+	case metricWritten:
+		return func(family string, value float64) { m.written[family] = value }
+	case metricQueued:
+		return func(family string, value float64) { m.queued[family] = value }
+	case metricNFTablesFailures, metricIPTablesFailures:
+		return func(_ string, value float64) { m.failures += value }
+	case metricNodePortPackets:
+		return func(_ string, value float64) { m.nodePortPackets += value }
+	case metricInvalidPackets:
+		return func(_ string, value float64) { m.invalidPackets += value }
+	}
+	return nil
+}
+
+// rules says whether the process has written the rules of every family that it serves. It counts what it did itself: what is set at all was
+// written after its start, even where the node's clock has been set back since. A family in which nothing was written yet shows only in
+// what is queued.
+func (m proxyMetrics) rules() v1alpha1.RulesState {
+	if len(m.written) == 0 {
+		return v1alpha1.RulesPending
+	}
+	for _, at := range m.written {
+		if at <= 0 {
+			return v1alpha1.RulesPending
+		}
+	}
+	for family, at := range m.queued {
+		if at > 0 && m.written[family] <= 0 {
+			return v1alpha1.RulesPending
+		}
+	}
+	return v1alpha1.RulesWritten
+}
+
+// uses are the features in use that another mode lacks, in order.
+func (m proxyMetrics) uses() []v1alpha1.KubeProxyUse {
+	var uses []v1alpha1.KubeProxyUse
+	if m.invalidPackets > 0 {
+		uses = append(uses, v1alpha1.UseInvalidPacketsDropped)
+	}
+	if m.nodePortPackets > 0 {
+		uses = append(uses, v1alpha1.UseLocalhostNodePorts)
+	}
+	return uses
+}

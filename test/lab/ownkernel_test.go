@@ -1,0 +1,73 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestKernelArgumentsGolden shows the command line of a node's own kernel, one argument a line.
+func TestKernelArgumentsGolden(t *testing.T) {
+	l := lab{name: "test", state: "/cache/lanyard/labs/test", cache: "/cache/lanyard"}
+	got := strings.Join(l.kernelArguments(withOwnKernel("k8s-uml-01", "192.168.1.191", "10.244.61.0/24"), "2096.018"), "\n") + "\n"
+	golden := filepath.Join("testdata", "kernel-arguments")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatalf("%v; make it with: go test ./test/lab -update", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("arguments (-want +got):\n%s", diff)
+	}
+}
+
+func TestClock(t *testing.T) {
+	const machine = "processor\t: 0\nmodel name\t: AMD EPYC\ncpu MHz\t\t: 2096.018\n\nprocessor\t: 1\nmodel name\t: AMD EPYC\ncpu MHz\t\t: 1500.000\n"
+	if got := clockOf(machine); got != "2096.018" {
+		t.Errorf("the machine's clock is %q, want that of its first processor", got)
+	}
+	if got := clockOf("processor\t: 0\n"); got != "1000.000" {
+		t.Errorf("the clock of a machine that hides it is %q", got)
+	}
+	const own = "processor\t: 0\nmodel name\t: UML\nmode\t\t: skas\n"
+	want := "processor\t: 0\nmodel name\t: UML\ncpu MHz\t\t: 2096.018\nmode\t\t: skas\n"
+	if diff := cmp.Diff(want, withClock(own, "2096.018")); diff != "" {
+		t.Errorf("the node's cpuinfo (-want +got):\n%s", diff)
+	}
+}
+
+// TestImagesOfAKernel: the two kinds of kube-proxy's image have one name, so a node must get exactly one of them.
+func TestImagesOfAKernel(t *testing.T) {
+	for name, tc := range map[string]struct {
+		host host
+		want []string
+	}{
+		"a worker on the shared kernel": {
+			host: node("k8s-wl-01", "192.168.1.128", "10.244.2.0/24"),
+			want: []string{"pause.tar", "kube-proxy.tar", "nginx.tar"},
+		},
+		"a worker with a kernel of its own": {
+			host: withOwnKernel("k8s-uml-01", "192.168.1.191", "10.244.61.0/24"),
+			want: []string{"pause.tar", "kube-proxy-legacy.tar", "nginx.tar"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, image := range labImages() {
+				if image.on(tc.host) {
+					got = append(got, image.file)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("images (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
