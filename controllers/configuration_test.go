@@ -119,6 +119,34 @@ var _ = Describe("The data plane", func() {
 		}).WithContext(ctx).Should(Succeed())
 	})
 
+	It("has a Service by which speakers try their node's rules, which comes back when it is deleted", func(ctx SpecContext) {
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial())
+		probed := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.SpeakerService}}
+		exists := func(ctx context.Context) error { return k8s.Get(ctx, client.ObjectKeyFromObject(probed), probed) }
+		Eventually(exists).WithContext(ctx).Should(Succeed())
+		Expect(probed.Spec.ClusterIP).NotTo(BeEmpty())
+		Expect(probed.Spec.InternalTrafficPolicy).To(HaveValue(Equal(corev1.ServiceInternalTrafficPolicyLocal)))
+		Expect(k8s.Delete(ctx, probed.DeepCopy())).To(Succeed())
+		Eventually(exists).WithContext(ctx).Should(Succeed())
+	})
+
+	It("tells the speakers where kube-proxy is asked, as its configuration changes", func(ctx SpecContext) {
+		cm := kubeProxy(ctx)
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial())
+		told := func(ctx context.Context) (string, error) {
+			c, err := configurationInForce(ctx, k8s, namespace)
+			if err != nil || c == nil {
+				return "nothing", err
+			}
+			return c.KubeProxyMetricsAddress, nil
+		}
+		Eventually(told).WithContext(ctx).Should(BeEmpty(), "it is the default")
+		change(ctx, cm, func(cm *corev1.ConfigMap) { cm.Data["config.conf"] += "metricsBindAddress: 0.0.0.0:20249\n" })
+		Eventually(told).WithContext(ctx).Should(Equal("127.0.0.1:20249"))
+	})
+
 	It("removes what it made and no longer renders, and nothing else", func(ctx SpecContext) {
 		DeferCleanup(startManager(false))
 		old := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "lanyard-of-an-older-version", Labels: speakerLabels()}}

@@ -6,7 +6,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -45,6 +47,7 @@ func Setup(mgr ctrl.Manager, options Options) error {
 		newDataplaneReconciler(mgr, b, options),
 		newAddressesReconciler(mgr, b, options),
 		newStatusReconciler(mgr, b, options),
+		newEndpointsReconciler(mgr, options),
 	} {
 		if err := r.SetupWithManager(mgr); err != nil {
 			return err
@@ -53,15 +56,18 @@ func Setup(mgr ctrl.Manager, options Options) error {
 	return nil
 }
 
-// CacheOptions watch no more than is read: of the cluster's ConfigMaps, Secrets, Pods and DaemonSets only kube-proxy's and our own.
+// CacheOptions watch no more than is read: of the cluster's ConfigMaps, Secrets, Pods and DaemonSets only kube-proxy's and our own, of its
+// EndpointSlices only the API servers'.
 func CacheOptions(namespace string) cache.Options {
 	proxy := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", kubeproxy.Name)}
 	proxyPods := cache.Config{LabelSelector: kubeproxy.PodSelector()}
+	apiServers := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", kubernetesService)}
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{kubeproxy.Namespace: proxy, namespace: {}}},
-		&appsv1.DaemonSet{}: {Namespaces: map[string]cache.Config{kubeproxy.Namespace: proxy, namespace: {}}},
-		&corev1.Pod{}:       {Namespaces: map[string]cache.Config{kubeproxy.Namespace: proxyPods, namespace: {}}},
-		&corev1.Secret{}:    {Namespaces: map[string]cache.Config{namespace: {}}},
+		&corev1.ConfigMap{}:          {Namespaces: map[string]cache.Config{kubeproxy.Namespace: proxy, namespace: {}}},
+		&appsv1.DaemonSet{}:          {Namespaces: map[string]cache.Config{kubeproxy.Namespace: proxy, namespace: {}}},
+		&corev1.Pod{}:                {Namespaces: map[string]cache.Config{kubeproxy.Namespace: proxyPods, namespace: {}}},
+		&corev1.Secret{}:             {Namespaces: map[string]cache.Config{namespace: {}}},
+		&discoveryv1.EndpointSlice{}: {Namespaces: map[string]cache.Config{metav1.NamespaceDefault: apiServers}},
 	}}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 	"github.com/lanyard-dev/lanyard/controllers"
+	"github.com/lanyard-dev/lanyard/internal/endpoints"
 )
 
 // config is what the command line says.
@@ -25,6 +27,7 @@ type config struct {
 	controllers.Options
 	metricsAddress, probeAddress string
 	leaderElection               bool
+	apiServers                   string
 }
 
 func main() {
@@ -44,6 +47,7 @@ func parseFlags() (config, zap.Options) {
 	flag.StringVar(&c.metricsAddress, "metrics-bind-address", ":8443", "where metrics are served, over TLS to who may read them; 0 turns them off")
 	flag.StringVar(&c.probeAddress, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served")
 	flag.BoolVar(&c.leaderElection, "leader-elect", true, "let one of several managers work at a time")
+	flag.StringVar(&c.apiServers, "api-servers-file", "", "a file with an API server's host:port on each line, tried before the in-cluster one")
 	var logging zap.Options
 	logging.BindFlags(flag.CommandLine)
 	flag.Parse()
@@ -62,13 +66,13 @@ func run() error {
 			return fmt.Errorf("registering API kinds: %w", err)
 		}
 	}
-	rest, err := ctrl.GetConfig()
+	server, err := c.apiServer()
 	if err != nil {
 		return fmt.Errorf("finding the API server: %w", err)
 	}
 	// client-go's default of 5 requests a second is for people; a thousand Services should not wait for it.
-	rest.QPS, rest.Burst = 500, 1000
-	mgr, err := ctrl.NewManager(rest, c.managerOptions(scheme))
+	server.QPS, server.Burst = 500, 1000
+	mgr, err := ctrl.NewManager(server, c.managerOptions(scheme))
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
@@ -82,6 +86,15 @@ func run() error {
 		return fmt.Errorf("registering the readiness check: %w", err)
 	}
 	return mgr.Start(ctrl.SetupSignalHandler())
+}
+
+// apiServer is how the API server is reached: where the manager's pod runs, without kube-proxy, which it may have to repair.
+func (c config) apiServer() (*rest.Config, error) {
+	inCluster, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, err
+	}
+	return endpoints.Direct(inCluster, c.apiServers, ctrl.Log.WithName("endpoints"))
 }
 
 func (c config) managerOptions(scheme *runtime.Scheme) ctrl.Options {

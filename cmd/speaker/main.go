@@ -19,12 +19,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/endpoints"
 	"github.com/lanyard-dev/lanyard/internal/membership"
 	"github.com/lanyard-dev/lanyard/internal/speaker"
 )
@@ -32,6 +34,7 @@ import (
 // config is what the command line says.
 type config struct {
 	node, nodeIP, namespace, keyFile, logLevel string
+	apiServers                                 string
 	membershipPort, healthPort                 int
 }
 
@@ -50,6 +53,7 @@ func parseFlags() config {
 	flag.IntVar(&c.membershipPort, "membership-port", 7956, "the TCP and UDP port of the speakers' gossip, the same on every node")
 	flag.StringVar(&c.keyFile, "membership-key-file", "/etc/lanyard/membership/key", "the file with the gossip's key")
 	flag.IntVar(&c.healthPort, "health-port", 7957, "the TCP port, on the node's address, of /healthz, /readyz and /metrics")
+	flag.StringVar(&c.apiServers, "api-servers-file", "", "a file with an API server's host:port on each line, tried before the in-cluster one")
 	flag.StringVar(&c.logLevel, "log-level", "Info", "Info or Debug")
 	flag.Parse()
 	return c
@@ -77,15 +81,15 @@ func run() error {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return fmt.Errorf("registering API kinds: %w", err)
 	}
-	rest, err := ctrl.GetConfig()
+	server, err := c.apiServer()
 	if err != nil {
 		return fmt.Errorf("finding the API server: %w", err)
 	}
-	informers, err := cache.New(rest, speaker.CacheOptions(scheme, c.namespace))
+	informers, err := cache.New(server, speaker.CacheOptions(scheme, c.namespace))
 	if err != nil {
 		return fmt.Errorf("making the informers: %w", err)
 	}
-	writer, err := client.New(rest, client.Options{Scheme: scheme})
+	writer, err := client.New(server, client.Options{Scheme: scheme})
 	if err != nil {
 		return fmt.Errorf("making the client: %w", err)
 	}
@@ -98,6 +102,15 @@ func run() error {
 	s := speaker.New(speaker.Config{Node: c.node, Namespace: c.namespace, Addr: addr, MembershipPort: uint16(c.membershipPort)},
 		informers, writer, join, metrics, log)
 	return serve(ctrl.SetupSignalHandler(), healthAddress(addr, c.healthPort), s, registry)
+}
+
+// apiServer is how the API server is reached: without kube-proxy, whose witness a speaker is also when it is broken.
+func (c config) apiServer() (*rest.Config, error) {
+	inCluster, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, err
+	}
+	return endpoints.Direct(inCluster, c.apiServers, ctrl.Log.WithName("endpoints"))
 }
 
 // healthAddress is where the kubelet's probes are answered.

@@ -258,9 +258,10 @@ func TestEditSections(t *testing.T) {
 			`ipvs: {excludeCIDRs: [10.9.0.0/16], "strictARP":true,"scheduler":"lc"}`},
 		"braces over several lines": {"ipvs: {\n  scheduler: rr,\n}\n",
 			"ipvs: {\n  excludeCIDRs: [10.9.0.0/16], strictARP: true, scheduler: lc,\n}\n"},
-		"null":              {"ipvs: ~\n", "ipvs: {excludeCIDRs: [10.9.0.0/16], strictARP: true, scheduler: lc}\n"},
-		"nothing":           {"ipvs: # none\n", "ipvs: {excludeCIDRs: [10.9.0.0/16], strictARP: true, scheduler: lc} # none\n"},
-		"other fields only": {"ipvs:\n    syncPeriod: 30s\n", "ipvs:\n    excludeCIDRs: [10.9.0.0/16]\n    strictARP: true\n    scheduler: lc\n    syncPeriod: 30s\n"},
+		"null":    {"ipvs: ~\n", "ipvs: {excludeCIDRs: [10.9.0.0/16], strictARP: true, scheduler: lc}\n"},
+		"nothing": {"ipvs: # none\n", "ipvs: {excludeCIDRs: [10.9.0.0/16], strictARP: true, scheduler: lc} # none\n"},
+		"other fields only": {"ipvs:\n    syncPeriod: 30s\n",
+			"ipvs:\n    excludeCIDRs: [10.9.0.0/16]\n    strictARP: true\n    scheduler: lc\n    syncPeriod: 30s\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := Fields{{PathScheduler, "lc"}, {PathStrictARP, true}, {PathExcludeCIDRs, []string{"10.9.0.0/16"}}}

@@ -46,7 +46,8 @@ func fieldsOfType(of reflect.Type, prefix string, paths map[string]bool) {
 
 // TestMistyped asks kube-proxy's own types whether they take a value, for each field and values of every type.
 func TestMistyped(t *testing.T) {
-	values := []string{`null`, `true`, `"true"`, `5`, `-5`, `5.5`, `5000000000`, `""`, `"5s"`, `"-5s"`, `"5"`, `[]`, `["a"]`, `[null]`, `[5]`, `["a", 5]`, `{}`,
+	values := []string{`null`, `true`, `"true"`, `5`, `-5`, `5.5`, `5000000000`, `""`, `"5s"`, `"-5s"`, `"5"`, `[]`, `["a"]`, `[null]`,
+		`[5]`, `["a", 5]`, `{}`,
 		`{"Feature": true}`, `{"Feature": "true"}`, `{"Feature": null}`}
 	for _, path := range slices.Sorted(maps.Keys(knownFields)) {
 		t.Run(path, func(t *testing.T) {

@@ -70,7 +70,9 @@ func TestValidate(t *testing.T) {
 			problems: []Problem{{PathMode, `"ipvs"`, `spec.kubeProxy.mode is "ipvs": kube-proxy 1.40 does not start with it unless featureGates has ` +
 				`KubeProxyIPVS: true, which 1.43 ends: write nftables`}},
 		},
-		"ipvs when its gate is open": {want: declares(PathMode, "ipvs"), image: "kube-proxy:v1.42.0", document: head + "featureGates: {KubeProxyIPVS: true}\n"},
+		"ipvs when its gate is open": {
+			want: declares(PathMode, "ipvs"), image: "kube-proxy:v1.42.0", document: head + "featureGates: {KubeProxyIPVS: true}\n",
+		},
 		"ipvs when it is gone": {
 			want: declares(PathMode, "ipvs"), image: "kube-proxy:v1.43.0", document: head + "featureGates: {KubeProxyIPVS: true}\n",
 			problems: []Problem{{PathMode, `"ipvs"`, `spec.kubeProxy.mode is "ipvs": kube-proxy 1.43 does not have it any more: write nftables`}},

@@ -174,14 +174,15 @@ func TestAnAnswerIsOfOneProcess(t *testing.T) {
 				k.ask(t.Context(), f.address())
 			}
 			f.after[tc.ends] = func() {
-				f.mode, f.metrics = "nftables", started(8)+written
+				f.mode, f.metrics, f.configz = "nftables", started(8)+written, `{"kubeproxy.config.k8s.io":{"metricsBindAddress":":20249"}}`
 			}
 			first := k.ask(t.Context(), f.address())
 			before := v1alpha1.NodeKubeProxy{Mode: "ipvs", StartTime: at(7), Rules: v1alpha1.RulesPending, Settings: settingsInConfigz}
 			if first.Message != errReplaced.Error() && !cmp.Equal(before, first) {
 				t.Errorf("it says %+v, which is of two processes", first)
 			}
-			want := v1alpha1.NodeKubeProxy{Mode: "nftables", StartTime: at(8), Rules: v1alpha1.RulesWritten, Settings: settingsInConfigz}
+			want := v1alpha1.NodeKubeProxy{Mode: "nftables", StartTime: at(8), Rules: v1alpha1.RulesWritten,
+				Settings: map[string]string{"metricsBindAddress": ":20249"}}
 			if diff := cmp.Diff(want, k.ask(t.Context(), f.address())); diff != "" {
 				t.Errorf("the next answer (-want +got):\n%s", diff)
 			}

@@ -83,6 +83,24 @@ func TestTheNodesOwnKernelCanBeLookedAt(t *testing.T) {
 	}
 }
 
+// TestTheLinkIsSeenWithItsAddresses, though it is down, as kube-proxy leaves it. Its kind does not matter.
+func TestTheLinkIsSeenWithItsAddresses(t *testing.T) {
+	inNewNetwork(t)
+	sees := func(want int) {
+		t.Helper()
+		if got, err := ipvsLinkAddresses(); got != want || err != nil {
+			t.Errorf("it sees %d addresses, error %v, want %d", got, err, want)
+		}
+	}
+	sees(-1)
+	ip(t, "link", "add", ipvsLink, "type", "bridge")
+	sees(0)
+	for _, addr := range []string{"10.96.0.1/32", "10.96.7.7/32"} {
+		ip(t, "address", "add", addr, "dev", ipvsLink)
+	}
+	sees(2)
+}
+
 func TestResidue(t *testing.T) {
 	const noLink = -1
 	services := map[netip.Addr]bool{netip.MustParseAddr("10.96.0.1"): true, netip.MustParseAddr("fd00::a"): true}

@@ -46,7 +46,7 @@ func TestOnlyChangesAreTold(t *testing.T) {
 	down := v1alpha1.NodeKubeProxy{Message: "kube-proxy does not answer"}
 	start := time.Unix(1000, 0)
 	w, told := newTestWitness(t, nil)
-	stage := 0
+	before, stage := 0, 0 // the stages when the step before, and this one, began
 	for _, step := range []struct {
 		what   string
 		checks []v1alpha1.NodeCheck // made since the step before began
@@ -74,15 +74,15 @@ func TestOnlyChangesAreTold(t *testing.T) {
 	} {
 		*told = nil
 		start = start.Add(step.after)
-		switch before := stage; {
+		switch {
 		case step.late != nil:
-			w.note(before-1, step.late)
+			w.note(before, step.late)
 		case step.checks != nil:
-			w.note(before, step.checks)
+			w.note(stage, step.checks)
 		default:
 			w.hear(step.hears, start)
 		}
-		stage = w.stageNow()
+		before, stage = stage, w.stageNow()
 		var want []v1alpha1.NodeKubeProxy
 		if step.want != nil {
 			want = append(want, *step.want)
