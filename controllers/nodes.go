@@ -17,33 +17,34 @@ import (
 )
 
 // nodes returns those of all nodes that run kube-proxy, each with its pod and what its speaker says.
-func (r *KubeProxyReconciler) nodes(ctx context.Context, proxy *appsv1.DaemonSet, all []corev1.Node) ([]kubeproxy.Node, error) {
+func (r *KubeProxyReconciler) nodes(ctx context.Context, proxy *appsv1.DaemonSet, all []corev1.Node) (
+	nodes []kubeproxy.Node, uses []v1alpha1.KubeProxyUse, err error,
+) {
 	if proxy == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	var s sightings
 	if err := r.client.List(ctx, &s.proxies, client.InNamespace(kubeproxy.Namespace), client.MatchingLabels{kubeproxy.PodLabel: kubeproxy.Name}); err != nil {
-		return nil, fmt.Errorf("listing kube-proxy's pods: %w", err)
+		return nil, nil, fmt.Errorf("listing kube-proxy's pods: %w", err)
 	}
-	if err := r.client.List(ctx, &s.speakers, client.InNamespace(r.speakers), client.MatchingLabels(speakerLabels())); err != nil {
-		return nil, fmt.Errorf("listing the speakers' pods: %w", err)
+	if err := r.client.List(ctx, &s.speakers, client.InNamespace(r.namespace), client.MatchingLabels(speakerLabels())); err != nil {
+		return nil, nil, fmt.Errorf("listing the speakers' pods: %w", err)
 	}
 	if err := r.client.List(ctx, &s.reports); err != nil {
-		return nil, fmt.Errorf("listing NodeNetworkings: %w", err)
+		return nil, nil, fmt.Errorf("listing NodeNetworkings: %w", err)
 	}
-	var err error
-	s.daemonSet, err = getOrNil(ctx, r.client, client.ObjectKey{Namespace: r.speakers, Name: v1alpha1.SpeakerDaemonSet}, &appsv1.DaemonSet{})
+	s.daemonSet, err = getOrNil(ctx, r.client, client.ObjectKey{Namespace: r.namespace, Name: v1alpha1.SpeakerDaemonSet}, &appsv1.DaemonSet{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	selector := labels.SelectorFromSet(proxy.Spec.Template.Spec.NodeSelector)
-	nodes := make([]kubeproxy.Node, 0, len(all))
 	for i := range all {
 		if selector.Matches(labels.Set(all[i].Labels)) {
 			nodes = append(nodes, s.of(&all[i]))
 		}
 	}
-	return nodes, nil
+	r.tell(ctx, s.proxies.Items, nodes)
+	return nodes, s.uses(), nil
 }
 
 // sightings are what there is to tell how kube-proxy runs on the nodes.
@@ -54,9 +55,23 @@ type sightings struct {
 	daemonSet *appsv1.DaemonSet
 }
 
+// controlPlaneLabel is Kubernetes' well-known label of control planes.
+const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
+
+// uses are the features that any node uses, in order.
+func (s sightings) uses() []v1alpha1.KubeProxyUse {
+	var all []v1alpha1.KubeProxyUse
+	for i := range s.reports.Items {
+		all = append(all, s.reports.Items[i].Status.KubeProxy.Uses...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // of returns a node with its kube-proxy.
 func (s sightings) of(n *corev1.Node) kubeproxy.Node {
-	node := kubeproxy.Node{Name: n.Name, Ready: nodeReady(n)}
+	_, controlPlane := n.Labels[controlPlaneLabel]
+	node := kubeproxy.Node{Name: n.Name, Ready: nodeReady(n), ControlPlane: controlPlane}
 	for i := range s.proxies.Items {
 		if p := &s.proxies.Items[i]; p.Spec.NodeName == n.Name && p.DeletionTimestamp == nil {
 			node.Pod = podOf(p)
@@ -68,6 +83,7 @@ func (s sightings) of(n *corev1.Node) kubeproxy.Node {
 	for i := range s.reports.Items {
 		if report := &s.reports.Items[i]; report.Name == n.Name {
 			node = node.Hear(report.Status.KubeProxy)
+			node.Announces = int(report.Status.AnnouncedCount)
 		}
 	}
 	return node

@@ -36,6 +36,7 @@ type probes struct {
 	now       func() time.Time
 
 	results map[kubeproxy.ProbeKey]kubeproxy.ProbeResult // final ones
+	ended   map[kubeproxy.ProbeKey]time.Time             // when they were found
 	seen    map[types.UID]probeTimes
 }
 
@@ -61,7 +62,7 @@ const maxGap = 5 * time.Second
 
 func newProbes(c client.Client, namespace string, q probeQuestions) *probes {
 	return &probes{client: c, namespace: namespace, questions: q, now: time.Now,
-		results: map[kubeproxy.ProbeKey]kubeproxy.ProbeResult{}, seen: map[types.UID]probeTimes{}}
+		results: map[kubeproxy.ProbeKey]kubeproxy.ProbeResult{}, ended: map[kubeproxy.ProbeKey]time.Time{}, seen: map[types.UID]probeTimes{}}
 }
 
 // +kubebuilder:rbac:groups="",namespace=lanyard-system,resources=pods,verbs=get;list;watch;create;delete
@@ -77,7 +78,7 @@ func (p *probes) gather(ctx context.Context) (map[kubeproxy.ProbeKey]kubeproxy.P
 	var asked sync.WaitGroup
 	for i := range pods {
 		key := kubeproxy.ProbeOf(&pods[i]).Key()
-		if known, ok := p.results[key]; ok {
+		if known, ok := p.results[key]; ok && !p.due(known) {
 			results[i] = known
 			continue
 		}
@@ -89,15 +90,25 @@ func (p *probes) gather(ctx context.Context) (map[kubeproxy.ProbeKey]kubeproxy.P
 		return nil, fmt.Errorf("asking probes: %w", err)
 	}
 	for _, r := range results {
-		if r.State != kubeproxy.ProbeRunning {
-			p.results[r.Key] = r
+		if _, known := p.results[r.Key]; r.State != kubeproxy.ProbeRunning && (!known || p.due(p.results[r.Key])) {
+			p.results[r.Key], p.ended[r.Key] = r, p.now()
 		}
 	}
 	all := maps.Clone(p.results)
 	for _, r := range results {
-		all[r.Key] = r
+		if _, known := all[r.Key]; !known { // while it is tried again, the old result stands
+			all[r.Key] = r
+		}
 	}
 	return all, nil
+}
+
+// triedAgain is how long after a failure a probe is made anew: a person may have mended the node meanwhile.
+const triedAgain = 2 * time.Minute
+
+// due says whether a result is to be had anew.
+func (p *probes) due(r kubeproxy.ProbeResult) bool {
+	return (r.State == kubeproxy.ProbeFailed || len(r.Leftovers) > 0) && p.now().Sub(p.ended[r.Key]) >= triedAgain
 }
 
 // pods returns the probes' pods that are not on their way out, and forgets the times of those that are gone.
@@ -168,7 +179,9 @@ func (p *probes) ensure(ctx context.Context, wanted []kubeproxy.Probe, setup pro
 	for _, w := range wanted {
 		if r, ok := p.results[w.Key()]; ok {
 			results[w.Key()] = r
-			continue
+			if !p.due(r) {
+				continue
+			}
 		}
 		open[w.Key()] = true
 		if w.Kind == kubeproxy.ProbeShadow {
@@ -176,6 +189,7 @@ func (p *probes) ensure(ctx context.Context, wanted []kubeproxy.Probe, setup pro
 		}
 	}
 	p.results = results
+	maps.DeleteFunc(p.ended, func(key kubeproxy.ProbeKey, _ time.Time) bool { _, wanted := results[key]; return !wanted })
 	running, err := p.sweepPods(ctx, open)
 	if err != nil {
 		return err
@@ -196,7 +210,7 @@ func (p *probes) ensure(ctx context.Context, wanted []kubeproxy.Probe, setup pro
 			return err
 		}
 		if refused != nil {
-			p.results[w.Key()] = *refused
+			p.results[w.Key()], p.ended[w.Key()] = *refused, p.now()
 			continue
 		}
 		running[w.Key()] = true

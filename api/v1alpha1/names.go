@@ -15,6 +15,12 @@ const (
 	ConfigurationConfigMap = "lanyard-configuration"
 	// ConfigurationKey is the key of its YAML document.
 	ConfigurationKey = "configuration.yaml"
+	// AwayKey is the key of the nodes, one a line, whose addresses others should answer for while their kube-proxy is restarted.
+	AwayKey = "away"
+	// KubeProxyLedger is the ConfigMap, in the manager's namespace, that remembers kube-proxy's configurations that worked and the change
+	// under way, and LedgerKey the key of its JSON document.
+	KubeProxyLedger = "lanyard-kube-proxy"
+	LedgerKey       = "ledger.json"
 	// SpeakerDaemonSet is the name of the speakers' DaemonSet.
 	SpeakerDaemonSet = "lanyard-speaker"
 	// SpeakerService is the name of the Service, in the manager's namespace, by which each speaker tries its node's Service rules: it leads

@@ -46,6 +46,9 @@ type Candidate struct {
 	Obstacle Obstacle
 	// Excluded means that the node carries the label that asks load balancers to leave it out. It counts while another node is left.
 	Excluded bool
+	// Away means that the node's kube-proxy is about to be restarted, or has not come up as asked yet. It counts while a node is left that
+	// is not excluded.
+	Away bool
 }
 
 // Reason is why a decision is what it is, as a machine reads it.
@@ -93,9 +96,11 @@ func Announcer(addr netip.Addr, candidates []Candidate) Decision {
 		node := highest(addr, able)
 		return Decision{Node: node, Reason: ElectedExcluded, Message: fmt.Sprintf(
 			"every node that can announce it carries the label %s; %s announces it all the same", excludeLabel, node)}
-	default:
-		return Decision{Node: highest(addr, preferred), Reason: Elected}
 	}
+	if present := slices.DeleteFunc(slices.Clone(preferred), func(c Candidate) bool { return c.Away }); len(present) > 0 {
+		preferred = present
+	}
+	return Decision{Node: highest(addr, preferred), Reason: Elected}
 }
 
 // highest returns the candidate with the highest score; the name decides between equal ones.

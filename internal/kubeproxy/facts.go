@@ -88,14 +88,14 @@ type safeguard int
 // The rules.
 const (
 	probeFirst     safeguard = 1 << iota // no node gets a configuration that it has not shown to run
-	oneAtATime                      // no more nodes without kube-proxy than allowed
-	canaryFirst                     // the first node is verified before a second is touched
-	countUnplanned                  // restarts by others count too
-	rollBack                        // after a failure all go back
-	tryOnce                         // what was rolled back is not tried again
-	byNFTables                      // iptables and ipvs never follow each other
-	wholeProof                      // a mode is not proof enough: settings, rules and connections count
-	mendFirst                       // a node without kube-proxy comes before those that have one
+	oneAtATime                           // no more nodes without kube-proxy than allowed
+	canaryFirst                          // the first node is verified before a second is touched
+	countUnplanned                       // restarts by others count too
+	rollBack                             // after a failure all go back
+	tryOnce                              // what was rolled back is not tried again
+	byNFTables                           // iptables and ipvs never follow each other
+	wholeProof                           // a mode is not proof enough: settings, rules and connections count
+	mendFirst                            // a node without kube-proxy comes before those that have one
 )
 
 func (f Facts) holds(r safeguard) bool { return f.off&r == 0 }

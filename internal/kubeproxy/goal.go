@@ -59,6 +59,15 @@ func (f Facts) goal() goal {
 	return g
 }
 
+// Asked are the mode that kube-proxy should run in the end, and the settings that are declared, as warnings speak of them.
+func Asked(f Facts) (mode string, declared Fields) {
+	if f.Spec == nil {
+		return f.modeOf(nil), nil
+	}
+	mode = cmp.Or(string(f.Spec.Mode), Effective(f.Config.Settings[PathMode]))
+	return mode, Declared(f.Spec, f.Announcing, mode)
+}
+
 // modeOf is the mode that kube-proxy runs with these settings: where they do not name it, the document does.
 func (f Facts) modeOf(want Fields) string {
 	if slices.Contains(want.Paths(), PathMode) {

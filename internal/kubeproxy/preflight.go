@@ -3,6 +3,7 @@ package kubeproxy
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 )
@@ -32,7 +33,7 @@ func (r roll) preflight(edited string, _ []Change) (Decision, bool) {
 	if err != nil {
 		return r.invalid(err), true
 	}
-	p := r.probe(candidates, r.ready())
+	p := r.probe(candidates, r.ready()).survey(r)
 	switch {
 	case len(r.ready()) == 0:
 		return goesOn(v1alpha1.PhasePlanned, "no node is Ready: there is none to try the new configuration on"), true
@@ -88,9 +89,21 @@ func (r roll) probe(candidates []trial, nodes []Node) probing {
 func inMode(mode string, result ProbeResult) string {
 	message := "in mode " + mode + ", " + result.Message
 	if result.LogTail != "" {
-		message += " (" + result.LogTail + ")"
+		message += " (" + strings.ReplaceAll(result.LogTail, "\n", " | ") + ")"
 	}
 	return message
+}
+
+// survey adds a look at the rules that each node has now: what a shadow cannot see there is told as a warning, and holds nothing up.
+func (p probing) survey(r roll) probing {
+	for _, n := range r.ready() {
+		probe := Probe{Kind: ProbeSurvey, Node: n.Name, Hash: Hash(r.Config.Document, r.Image), Mode: n.Mode}
+		p.probes = append(p.probes, probe)
+		if r.Probes[probe.Key()].State != ProbeRunning {
+			p.passed++
+		}
+	}
+	return p
 }
 
 // passed are the nodes that may run a configuration without further proof.

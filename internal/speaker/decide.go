@@ -65,7 +65,7 @@ func (s snapshot) verdict(svc service, addr netip.Addr, pool string) verdict {
 	for _, n := range s.nodes {
 		_, excluded := n.labels[v1alpha1.ExcludeLabel]
 		segment, obstacle := s.reach(n, svc, addr, ads)
-		candidates = append(candidates, election.Candidate{Node: n.name, Obstacle: obstacle, Excluded: excluded})
+		candidates = append(candidates, election.Candidate{Node: n.name, Obstacle: obstacle, Excluded: excluded, Away: s.away[n.name]})
 		if n.name == s.self {
 			v.iface = segment.Interface
 		}

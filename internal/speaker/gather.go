@@ -28,6 +28,7 @@ type source struct {
 type settings struct {
 	configuration.Configuration
 	pools []ipam.Pool
+	away  map[string]bool
 }
 
 // configuration returns the configuration in force; nil when there is none yet.
@@ -48,12 +49,16 @@ func (s source) configuration(ctx context.Context) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &settings{Configuration: c, pools: pools}, nil
+	away := map[string]bool{}
+	for _, node := range strings.Fields(cm.Data[v1alpha1.AwayKey]) {
+		away[node] = true
+	}
+	return &settings{Configuration: c, pools: pools, away: away}, nil
 }
 
 // snapshot reads what is decided from.
 func (s source) snapshot(ctx context.Context, self string, in settings, members map[string][]membership.Segment) (snapshot, error) {
-	snap := snapshot{self: self, pools: in.pools, advertisements: in.L2Advertisements, members: members}
+	snap := snapshot{self: self, pools: in.pools, advertisements: in.L2Advertisements, away: in.away, members: members}
 	var (
 		services       corev1.ServiceList
 		endpointSlices discoveryv1.EndpointSliceList

@@ -16,6 +16,8 @@ type snapshot struct {
 	advertisements []v1alpha1.L2Advertisement
 	services       []service
 	nodes          []node
+	// away are the nodes that the manager asks to leave out while another is left: their kube-proxy is being restarted.
+	away map[string]bool
 	// members are the nodes whose speakers are alive, this one included, with the segments that each can serve.
 	members map[string][]membership.Segment
 }

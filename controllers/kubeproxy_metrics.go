@@ -1,0 +1,73 @@
+package controllers
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
+)
+
+// kubeProxyMetrics tell how a change of kube-proxy stands.
+type kubeProxyMetrics struct {
+	phase, modes      *prometheus.GaugeVec
+	rollbacks         prometheus.Counter
+	preflightFailures prometheus.Counter
+	last              *lastPhase
+}
+
+// lastPhase is what was observed last: counters count changes.
+type lastPhase struct {
+	phase  v1alpha1.KubeProxyPhase
+	reason string
+}
+
+var phases = []v1alpha1.KubeProxyPhase{
+	v1alpha1.PhaseIdle, v1alpha1.PhasePlanned, v1alpha1.PhasePreflight, v1alpha1.PhaseCanary, v1alpha1.PhaseRolling, v1alpha1.PhaseInspecting,
+	v1alpha1.PhaseRollingBack, v1alpha1.PhaseStalled,
+}
+
+func newKubeProxyMetrics(registry prometheus.Registerer) kubeProxyMetrics {
+	m := kubeProxyMetrics{
+		phase: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "lanyard_kubeproxy_phase",
+			Help: "1 for the phase that the change of kube-proxy is in, 0 for the others."}, []string{"phase"}),
+		modes: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "lanyard_kubeproxy_nodes",
+			Help: "Nodes by the mode that their kube-proxy reports."}, []string{"mode"}),
+		rollbacks: prometheus.NewCounter(prometheus.CounterOpts{Name: "lanyard_kubeproxy_rollbacks_total",
+			Help: "Changes of kube-proxy that were rolled back since the manager started."}),
+		preflightFailures: prometheus.NewCounter(prometheus.CounterOpts{Name: "lanyard_kubeproxy_preflight_failures_total",
+			Help: "Changes of kube-proxy that a node could not run in a trial since the manager started."}),
+		last: &lastPhase{},
+	}
+	for _, c := range []prometheus.Collector{m.phase, m.modes, m.rollbacks, m.preflightFailures} {
+		if err := registry.Register(c); err != nil && !isRegistered(err) { // a second manager in one process shares them
+			panic(err)
+		}
+	}
+	return m
+}
+
+func isRegistered(err error) bool {
+	_, already := err.(prometheus.AlreadyRegisteredError) //nolint:errorlint // it is returned as it is
+	return already
+}
+
+func (m kubeProxyMetrics) observe(d kubeproxy.Decision, modes []v1alpha1.ObservedMode) {
+	for _, phase := range phases {
+		value := 0.0
+		if phase == d.Phase {
+			value = 1
+		}
+		m.phase.WithLabelValues(string(phase)).Set(value)
+	}
+	m.modes.Reset()
+	for _, mode := range modes {
+		m.modes.WithLabelValues(mode.Mode).Set(float64(len(mode.Nodes)))
+	}
+	if d.Phase == v1alpha1.PhaseRollingBack && m.last.phase != v1alpha1.PhaseRollingBack {
+		m.rollbacks.Inc()
+	}
+	if d.Reason == v1alpha1.ReasonPreflightFailed && m.last.reason != v1alpha1.ReasonPreflightFailed {
+		m.preflightFailures.Inc()
+	}
+	*m.last = lastPhase{d.Phase, d.Reason}
+}

@@ -1,0 +1,83 @@
+package controllers
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/conditions"
+	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
+)
+
+// report posts how kube-proxy stands.
+func (r *KubeProxyReconciler) report(o kubeProxyObservation, d kubeproxy.Decision, err error) {
+	standing := map[kubeproxy.Progress]conditions.Standing{
+		kubeproxy.Done: conditions.Settled, kubeproxy.Underway: conditions.Working, kubeproxy.Stuck: conditions.Failing,
+	}[d.Progress]
+	report := kubeProxyReport{revision: o.revision, verdict: conditions.Verdict{Standing: standing, Reason: d.Reason, Message: d.Message}}
+	if err != nil {
+		report.verdict = conditions.Verdict{Standing: conditions.Failing, Reason: v1alpha1.ReasonApplyFailed, Message: err.Error() + "; it is tried again"}
+	}
+	s := &report.status
+	s.Mode, s.ObservedModes = kubeproxy.Observe(o.facts.Nodes)
+	s.UpdatedNodes, s.TotalNodes = int32(d.Updated), int32(d.Total) //nolint:gosec // numbers of nodes
+	s.Phase, s.PlannedDiff = d.Phase, d.Diff()
+	if d.Failure != nil {
+		s.LastFailure = &v1alpha1.KubeProxyFailure{Node: d.Failure.Node, Phase: d.Failure.Phase, Message: d.Failure.Message}
+	}
+	if o.facts.Spec != nil {
+		s.DesiredMode = o.facts.Spec.Mode
+		s.Warnings = r.warnings(o, d)
+	}
+	r.board.post(func(b *reports) { b.kubeProxy = &report })
+	r.metrics.observe(d, s.ObservedModes)
+}
+
+// maxWarnings bounds what the status lists.
+const maxWarnings = 20
+
+// warnings are what may go wrong, by what the spec asks for, by what config.conf holds, and by what probes have seen on nodes.
+func (r *KubeProxyReconciler) warnings(o kubeProxyObservation, d kubeproxy.Decision) []string {
+	if !o.facts.Layout.Managed || o.facts.Config.Err != nil {
+		return nil
+	}
+	mode, declared := kubeproxy.Asked(o.facts)
+	outlook := kubeproxy.Outlook{Declared: declared, Document: o.facts.Config.Document, Image: o.facts.Image, Mode: mode,
+		Announcing: o.facts.Announcing, Uses: o.uses, Calico: r.dataplaneOfCalico(context.Background())}
+	for _, n := range o.facts.Nodes {
+		if n.Mode != "" && !slices.Contains(outlook.Running, n.Mode) {
+			outlook.Running = append(outlook.Running, n.Mode)
+		}
+	}
+	all := kubeproxy.Warnings(outlook)
+	for _, doubt := range kubeproxy.Doubts(declared, o.facts.Config.Document, o.facts.Image) {
+		all = append(all, doubt.Message)
+	}
+	if seen := kubeproxy.NotesOf(o.facts.Probes); len(seen) > 0 || d.Phase == v1alpha1.PhasePreflight {
+		r.notes = seen
+	}
+	all = append(all, r.notes...)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return all[:min(len(all), maxWarnings)]
+}
+
+// announce makes an Event of each new thing that is done or goes wrong.
+func (r *KubeProxyReconciler) announce(o kubeProxyObservation, d kubeproxy.Decision) {
+	telling := d.Action == kubeproxy.Write || d.Action == kubeproxy.Restart || d.Action == kubeproxy.Record || d.Progress == kubeproxy.Stuck
+	text := string(d.Phase) + d.Reason
+	if telling {
+		text += d.Message
+	}
+	if o.object == nil || text == r.announced || d.Phase == v1alpha1.PhaseIdle && r.announced == "" {
+		return
+	}
+	r.announced = text
+	kind := corev1.EventTypeNormal
+	if d.Progress == kubeproxy.Stuck {
+		kind = corev1.EventTypeWarning
+	}
+	r.recorder.Eventf(o.object, nil, kind, d.Reason, string(d.Phase), "%s", d.Message)
+}
