@@ -69,7 +69,7 @@ func (q podQuestions) get(ctx context.Context, at netip.AddrPort, path string, r
 	}
 	response, err := q.http.Do(request)
 	if err != nil {
-		return fmt.Errorf("GET %s: %s", path, cause(err))
+		return fmt.Errorf("GET %s: %w", path, cause(err))
 	}
 	defer response.Body.Close() //nolint:errcheck // it was only read
 	if response.StatusCode != http.StatusOK {
@@ -84,7 +84,7 @@ func (q podQuestions) get(ctx context.Context, at netip.AddrPort, path string, r
 // cause returns the innermost error, without the addresses that those around it name.
 func cause(err error) error {
 	for {
-		wrapped, ok := err.(interface{ Unwrap() error }) //nolint:errorlint // each layer is looked at
+		wrapped, ok := err.(interface{ Unwrap() error })
 		if !ok || wrapped.Unwrap() == nil {
 			return err
 		}

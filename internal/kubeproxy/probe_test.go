@@ -125,11 +125,13 @@ func TestAProbeThatDoesNotStart(t *testing.T) {
 		"is waited for while its image is pulled again": {pull, time.Minute,
 			ProbeResult{Message: `the probe starts (ImagePullBackOff: Back-off pulling image "kube-proxy": not found)`}},
 		"fails when its image is not to be had": {pull, startDeadline,
-			ProbeResult{State: ProbeFailed, Message: `the probe did not start within 2m0s (ImagePullBackOff: Back-off pulling image "kube-proxy": not found); ` +
+			ProbeResult{State: ProbeFailed, Message: `the probe did not start within 2m0s (ImagePullBackOff: Back-off pulling image "kube-proxy": ` +
+				`not found); ` +
 				"name a Secret to pull it with in spec.speaker.imagePullSecrets, or pull it on the node"}},
 		"fails at once for an image that is no name": {waiting("InvalidImageName", "no"), 0,
 			ProbeResult{State: ProbeFailed, Message: "the probe cannot start (InvalidImageName: no); mend the image of DaemonSet kube-system/kube-proxy"}},
-		"fails when the node is full": {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods", Message: "Node didn't have enough resource: pods"}, 0,
+		"fails when the node is full": {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods",
+			Message: "Node didn't have enough resource: pods"}, 0,
 			ProbeResult{State: ProbeFailed, Message: "the node did not let the probe run (OutOfpods: Node didn't have enough resource: pods); " +
 				"make room for one more pod there"}},
 		"fails when the node evicts it": {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "low on memory",
@@ -168,7 +170,8 @@ func TestARefusedPodIsAResultWithARemedy(t *testing.T) {
 		"a role": {`pods is forbidden: User "m" cannot create resource "pods" in API group "" in the namespace "lanyard-system"`,
 			`(User "m" cannot create resource "pods" in API group "" in the namespace "lanyard-system"); apply Lanyard's roles again`},
 		"a policy": {"admission webhook \"deny\" denied the request:\n no privileged pods",
-			`(admission webhook "deny" denied the request: no privileged pods); find the admission policy, and let it admit pods of ServiceAccount lanyard-probe there`},
+			`(admission webhook "deny" denied the request: no privileged pods); find the admission policy, and let it admit pods of ServiceAccount ` +
+				`lanyard-probe there`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := Probe{Kind: ProbeShadow, Node: "a", Hash: "0123456789"}

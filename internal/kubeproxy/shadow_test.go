@@ -84,10 +84,12 @@ healthzBindAddress: 0.0.0.0:10256
 kind: KubeProxyConfiguration
 metricsBindAddress: 0.0.0.0:10249
 `, ""},
-		"is none for what is not YAML":   {"a: [", "", "the candidate for config.conf is not YAML: error converting YAML to JSON: yaml: line 1: did not find expected node content"},
+		"is none for what is not YAML": {"a: [", "", "the candidate for config.conf is not YAML: error converting YAML to JSON: yaml: line 1: " +
+			"did not find expected node content"},
 		"is none for another kind":       {"kind: Pod\n", "", "the candidate for config.conf is of kind Pod, not KubeProxyConfiguration"},
 		"is none for nothing whatsoever": {"", "", "the candidate for config.conf is of kind <nil>, not KubeProxyConfiguration"},
-		"is none for what is no mapping": {"[]\n", "", "the candidate for config.conf is not YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of type map[string]interface {}"},
+		"is none for what is no mapping": {"[]\n", "", "the candidate for config.conf is not YAML: error unmarshaling JSON: while decoding JSON: " +
+			"json: cannot unmarshal array into Go value of type map[string]interface {}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ShadowConfig(c.document)
@@ -160,7 +162,8 @@ func ended(code int32, message string, names ...string) []corev1.ContainerStatus
 }
 
 // ipvsUnsupported is what kube-proxy 1.36 wrote on a node without ip_vs.
-const ipvsUnsupported = `I1202 01:32:16.193600       1 sysctls.go:191] "Set sysctl" entry="net/netfilter/nf_conntrack_tcp_timeout_close_wait" value=3600
+const ipvsUnsupported = `I1202 01:32:16.193600       1 sysctls.go:191] "Set sysctl" ` +
+	`entry="net/netfilter/nf_conntrack_tcp_timeout_close_wait" value=3600
 I1202 01:32:16.227800       1 server.go:274] "kube-proxy running in dual-stack mode" primary ipFamily="IPv4"
 time="2026-12-02T01:32:16Z" level=warning msg="Running modprobe ip_vs failed with message: ` + "`modprobe: WARNING: Module ip_vs not found`" + `, error: exit status 1"
 time="2026-12-02T01:32:16Z" level=error msg="Could not get ipvs family information from the kernel."
@@ -185,14 +188,18 @@ func TestJudgeShadow(t *testing.T) {
 		"passes late rather than failing":                      {runs, time.Hour, Answer{Mode: "nftables", Syncs: synced}, ProbeResult{State: ProbePassed}},
 		"waits for an answer": {runs, time.Second, Answer{Problem: "GET /proxyMode: connection refused"},
 			ProbeResult{Message: "kube-proxy starts: it does not answer: GET /proxyMode: connection refused"}},
-		"waits for the Services": {runs, time.Second, Answer{Mode: "nftables"}, ProbeResult{Message: "kube-proxy starts: it has not read the Services yet"}},
-		"waits for each family":  {runs, time.Second, Answer{Mode: "nftables", Syncs: halfway}, ProbeResult{Message: "kube-proxy starts: it has not written its rules IPv6"}},
+		"waits for the Services": {runs, time.Second, Answer{Mode: "nftables"},
+			ProbeResult{Message: "kube-proxy starts: it has not read the Services yet"}},
+		"waits for each family": {runs, time.Second, Answer{Mode: "nftables", Syncs: halfway},
+			ProbeResult{Message: "kube-proxy starts: it has not written its rules IPv6"}},
 		"waits for the metrics": {runs, time.Second, Answer{Mode: "nftables", Problem: "GET /metrics: EOF"},
 			ProbeResult{Message: "kube-proxy starts: its metrics cannot be read: GET /metrics: EOF"}},
 		"fails in another mode at once": {runs, time.Second, Answer{Mode: "iptables", Syncs: synced},
 			ProbeResult{State: ProbeFailed, Message: in + "it runs in mode iptables; see the end of its log, and mend the node or choose another mode"}},
-		"fails at the first failure, which is never counted back": {runs, time.Second, Answer{Mode: "nftables", Syncs: Syncs{Families: synced.Families, Failures: 3}},
-			ProbeResult{State: ProbeFailed, Message: in + "writing its rules failed 3 times; see the end of its log, and mend the node or choose another mode"}},
+		"fails at the first failure, which is never counted back": {runs, time.Second, Answer{Mode: "nftables",
+			Syncs: Syncs{Families: synced.Families, Failures: 3}},
+			ProbeResult{State: ProbeFailed, Message: in + "writing its rules failed 3 times; see the end of its log, and mend the node or choose " +
+				"another mode"}},
 		"fails when it cannot be asked for a minute": {runs, time.Minute, Answer{Problem: "GET /proxyMode: i/o timeout"},
 			ProbeResult{State: ProbeFailed, Message: in + "was not ready within 1m0s: it does not answer: GET /proxyMode: i/o timeout; " +
 				"see that no NetworkPolicy or firewall keeps the manager from pods on port 10249"}},
@@ -209,7 +216,8 @@ func TestJudgeShadow(t *testing.T) {
 			ProbeResult{State: ProbeFailed, LogTail: strings.Join(strings.Split(strings.TrimSpace(ipvsUnsupported), "\n")[2:], "\n"),
 				Message: in + "ended with exit code 1: can't use the IPVS proxier: ipvs not supported; " +
 					"load the modules ip_vs, ip_vs_rr and ip_vs_sh on the node, or choose mode nftables or iptables"}},
-		"fails when kube-proxy ends as if all were well": {corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: ended(0, "")}, time.Second, Answer{},
+		"fails when kube-proxy ends as if all were well": {corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: ended(0, "")},
+			time.Second, Answer{},
 			ProbeResult{State: ProbeFailed, Message: in + "ended with exit code 0; see the end of its log, and mend the node or choose another mode"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,7 +55,9 @@ func ReadSyncs(metrics io.Reader) (Syncs, error) {
 		switch {
 		case !ok || value == 0:
 		case name == metricQueued:
-			s.Families[family] = s.Families[family]
+			if _, known := s.Families[family]; !known {
+				s.Families[family] = false
+			}
 		case name == metricSynced:
 			s.Families[family] = true
 		case slices.Contains(failureMetrics, name):

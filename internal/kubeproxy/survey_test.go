@@ -104,20 +104,23 @@ func TestLeftovers(t *testing.T) {
 		mode   v1alpha1.ProxyMode
 		want   []string
 	}{
-		"iptables, and it runs":     {iptables, v1alpha1.ProxyModeIPTables, nil},
-		"nftables, and it runs":     {nftables, v1alpha1.ProxyModeNFTables, nil},
-		"ipvs, and it runs":         {ipvs, v1alpha1.ProxyModeIPVS, nil},
-		"nothing but kubelet's":     {kubelet, v1alpha1.ProxyModeNFTables, nil},
-		"the mode is not known":     {iptables, "", nil},
-		"nftables, while ipvs runs": {nftables, v1alpha1.ProxyModeIPVS, []string{"nftables has tables of a mode that does not run (ip kube-proxy, ip6 kube-proxy): " + restart}},
+		"iptables, and it runs": {iptables, v1alpha1.ProxyModeIPTables, nil},
+		"nftables, and it runs": {nftables, v1alpha1.ProxyModeNFTables, nil},
+		"ipvs, and it runs":     {ipvs, v1alpha1.ProxyModeIPVS, nil},
+		"nothing but kubelet's": {kubelet, v1alpha1.ProxyModeNFTables, nil},
+		"the mode is not known": {iptables, "", nil},
+		"nftables, while ipvs runs": {nftables, v1alpha1.ProxyModeIPVS, []string{"nftables has tables of a mode that does not run (ip kube-proxy, " +
+			"ip6 kube-proxy): " + restart}},
 		"ipvs, while nftables runs": {ipvs, v1alpha1.ProxyModeNFTables, []string{"iptables has 9 chains of a mode that does not run " +
 			"(filter/KUBE-FORWARD, filter/KUBE-IPVS-FILTER, filter/KUBE-IPVS-OUT-FILTER, …): " + restart}},
 		"ipvs, while iptables runs": {ipvs, v1alpha1.ProxyModeIPTables, []string{"iptables has 6 chains of a mode that does not run " +
 			"(filter/KUBE-IPVS-FILTER, filter/KUBE-IPVS-OUT-FILTER, filter/KUBE-NODE-PORT, …): " + useless + "restart the node"}},
 		// KUBE-SERVICES in filter rejects what has no endpoints in mode iptables' view, for ever.
 		"iptables, while ipvs runs": {iptables, v1alpha1.ProxyModeIPVS, []string{
-			"iptables has 10 chains of a mode that does not run (filter/KUBE-EXTERNAL-SERVICES, filter/KUBE-NODEPORTS, filter/KUBE-SERVICES, …): " + useless + "restart the node",
-			"ip6tables has 4 chains of a mode that does not run (filter/KUBE-EXTERNAL-SERVICES, filter/KUBE-NODEPORTS, filter/KUBE-SERVICES, …): " + useless + "restart the node",
+			"iptables has 10 chains of a mode that does not run (filter/KUBE-EXTERNAL-SERVICES, filter/KUBE-NODEPORTS, filter/KUBE-SERVICES, …): " +
+				"" + useless + "restart the node",
+			"ip6tables has 4 chains of a mode that does not run (filter/KUBE-EXTERNAL-SERVICES, filter/KUBE-NODEPORTS, filter/KUBE-SERVICES, …): " +
+				"" + useless + "restart the node",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +173,8 @@ func TestJudgeSurvey(t *testing.T) {
 				"iptables-save v1.8.9: Permission denied; see whether iptables works on the node"}},
 		"waits for the last program": {half, time.Second, nil, nil, ProbeResult{Message: "the node's rules are listed"}},
 		"fails when the last program does not end": {half, time.Minute, nil, nil,
-			ProbeResult{State: ProbeFailed, Message: "the node's rules could not be read within 1m0s: they are not all listed; see whether the node is overloaded"}},
+			ProbeResult{State: ProbeFailed, Message: "the node's rules could not be read within 1m0s: they are not all listed; see whether the node " +
+				"is overloaded"}},
 		"waits for the logs": {done, time.Second, nil, errors.New("no route to host"), ProbeResult{Message: "the node's rules are listed"}},
 		"fails when the logs cannot be read": {done, time.Minute, nil, errors.New("no route to host"),
 			ProbeResult{State: ProbeFailed, Message: "the node's rules could not be read within 1m0s: no route to host; " +
