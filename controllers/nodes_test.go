@@ -177,7 +177,7 @@ func TestWrittenAt(t *testing.T) {
 		"nobody is known to have written it": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := writtenAt(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ManagedFields: tc.fields}})
+			got, _ := lastWrite(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ManagedFields: tc.fields}})
 			if !got.Equal(tc.want) {
 				t.Errorf("written at %s, want %s", got, tc.want)
 			}

@@ -3,6 +3,7 @@ package kubeproxy
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -126,7 +127,7 @@ func (r roll) write() (Decision, bool) {
 	if err != nil {
 		return r.invalid(err), true
 	}
-	gates := []func(edited string, changes []Change) (Decision, bool){r.drift, r.enclosed, r.pause, r.await, r.preflight, r.writeDown}
+	gates := []func(edited string, changes []Change) (Decision, bool){r.drift, r.enclosed, r.validate, r.pause, r.await, r.preflight, r.writeDown}
 	for _, gate := range gates {
 		if d, closed := gate(edited, changes); closed {
 			d.Changes = changes
@@ -200,6 +201,22 @@ func (r roll) enclosed(string, []Change) (Decision, bool) {
 	return stalled(v1alpha1.ReasonServerInPool, fmt.Sprintf("kube-proxy reaches the API server at %s: a kube-proxy that starts could not, as nobody "+
 		"has written the rules for that address yet. Set the server in key kubeconfig.conf of ConfigMap %s/%s to an address outside the pools, "+
 		"or exclude it from the pool", r.Enclosed, Namespace, Name)), true
+}
+
+// validate refuses what the cluster's own version of kube-proxy does not start with, or would not do what it says.
+func (r roll) validate(string, []Change) (Decision, bool) {
+	if r.back {
+		return Decision{}, false
+	}
+	problems := Validate(r.want, r.Config.Document, r.Image)
+	if len(problems) == 0 {
+		return Decision{}, false
+	}
+	var texts []string
+	for _, p := range problems {
+		texts = append(texts, p.Message)
+	}
+	return stalled(v1alpha1.ReasonInvalidConfiguration, strings.Join(texts, ". ")+". Nothing was written"), true
 }
 
 // pause says what would be done.
