@@ -49,7 +49,7 @@ func create(ctx context.Context, objects ...client.Object) {
 	for _, o := range objects {
 		Expect(k8s.Create(ctx, o)).To(Succeed())
 		DeferCleanup(func(ctx context.Context) {
-			Expect(client.IgnoreNotFound(k8s.Delete(ctx, o))).To(Succeed())
+			Expect(client.IgnoreNotFound(k8s.Delete(ctx, o, client.GracePeriodSeconds(0)))).To(Succeed()) // no kubelet ends a pod
 		})
 	}
 }

@@ -35,8 +35,9 @@ var _ = Describe("kube-proxy's ConfigMap", func() {
 		Consistently(current).WithContext(ctx).Should(HaveField("ResourceVersion", before.ResourceVersion))
 	})
 
-	It("changes in nothing but the declared fields", func(ctx SpecContext) {
+	It("changes in nothing but the declared fields, once every node has shown that it can run them", func(ctx SpecContext) {
 		before := kubeProxy(ctx)
+		able(ctx, "w1", "nftables")
 		DeferCleanup(startManager(false))
 		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) {
 			s.KubeProxy = &v1alpha1.KubeProxySpec{Mode: v1alpha1.ProxyModeNFTables}
@@ -50,14 +51,16 @@ var _ = Describe("kube-proxy's ConfigMap", func() {
 		Consistently(current).WithContext(ctx).Should(HaveField("ResourceVersion", after.ResourceVersion), "it is written once")
 	})
 
-	It("gets strictARP with ipvs, because addresses are announced", func(ctx SpecContext) {
-		kubeProxy(ctx)
+	It("is left as it is, byte for byte, where a node cannot run what is asked for", func(ctx SpecContext) {
+		before := kubeProxy(ctx)
+		able(ctx, "w1", "nftables", "iptables")
 		DeferCleanup(startManager(false))
 		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) {
 			s.KubeProxy = &v1alpha1.KubeProxySpec{Mode: v1alpha1.ProxyModeIPVS}
 		}))
-		want := strings.NewReplacer(`mode: ""`, "mode: ipvs", "strictARP: false", "strictARP: true").Replace(kubeadmConfig)
-		Eventually(current).WithContext(ctx).Should(HaveField("Data", HaveKeyWithValue("config.conf", want)))
+		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(And(HavePrefix("False PreflightFailed: "),
+			ContainSubstring("w1"), ContainSubstring("ipvs not supported"), ContainSubstring("Nothing was written")))
+		Consistently(current).WithContext(ctx).Should(HaveField("ResourceVersion", before.ResourceVersion))
 	})
 
 	It("is not written while paused, and what would be done is said", func(ctx SpecContext) {
@@ -66,8 +69,23 @@ var _ = Describe("kube-proxy's ConfigMap", func() {
 		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) {
 			s.ManagementState, s.KubeProxy = v1alpha1.Paused, &v1alpha1.KubeProxySpec{Mode: v1alpha1.ProxyModeNFTables}
 		}))
-		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(Equal(`False Paused: 0 of 0 nodes run mode nftables; paused; would go on with: ` +
-			`writing mode: "" → nftables. Set spec.managementState to Managed to go on`))
+		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(Equal(`False Paused: 0 of 0 nodes run mode nftables; paused; would ` +
+			`write mode: "" → nftables. Set spec.managementState to Managed to go on`))
+		Consistently(current).WithContext(ctx).Should(HaveField("ResourceVersion", before.ResourceVersion))
+	})
+
+	It("is not written while the roll is paused, and the plan is in the status", func(ctx SpecContext) {
+		before := kubeProxy(ctx)
+		able(ctx, "w1", "nftables")
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) {
+			s.KubeProxy = &v1alpha1.KubeProxySpec{Mode: v1alpha1.ProxyModeNFTables, Rollout: v1alpha1.KubeProxyRollout{State: v1alpha1.RolloutPaused}}
+		}))
+		Eventually(func(ctx context.Context) (string, error) {
+			var cnet v1alpha1.ClusterNetworking
+			err := k8s.Get(ctx, singleton.NamespacedName, &cnet)
+			return cnet.Status.KubeProxy.PlannedDiff, err
+		}).WithContext(ctx).Should(Equal(`mode: "" → nftables`))
 		Consistently(current).WithContext(ctx).Should(HaveField("ResourceVersion", before.ResourceVersion))
 	})
 
