@@ -171,17 +171,21 @@ func newCable(t *testing.T, to string) cable {
 	return c
 }
 
-func (c cable) carry(to io.Writer, from io.Reader) {
+func (c cable) carry(to io.WriteCloser, from io.Reader) {
 	buffer := make([]byte, 4096)
 	for {
 		n, err := from.Read(buffer)
-		if err != nil {
-			return
-		}
 		select {
 		case <-c.cut:
+			if err != nil {
+				return
+			}
 			continue // swallowed
 		default:
+		}
+		if err != nil {
+			_ = to.Close()
+			return
 		}
 		if _, err := to.Write(buffer[:n]); err != nil {
 			return
@@ -304,7 +308,7 @@ func (c *client) watch(t *testing.T, limit time.Duration) (first string, ended <
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := c.Do(request)
+	response, err := c.Do(request) //nolint:bodyclose // who waits for the watch's end closes it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -220,6 +220,11 @@ func TestDoubts(t *testing.T) {
 			doubts: []Problem{{"resourceContainer", "", "config.conf: resourceContainer (line 4) is no field of KubeProxyConfiguration, and kube-proxy " +
 				"ignores it: remove it"}},
 		},
+		"a short name, two letters of which are no likeness": {
+			document: head + "conntrack:\n  max: 0\n",
+			doubts: []Problem{{"conntrack.max", "", "config.conf: conntrack.max (line 5) is no field of KubeProxyConfiguration, and kube-proxy ignores " +
+				"it: remove it"}},
+		},
 		"a field that may be newer than this table": {
 			document: head + "resourceContainer: /kube-proxy\n", image: "kube-proxy:v1.38.0",
 			doubts: []Problem{{"resourceContainer", "", "config.conf: resourceContainer (line 4) is no field of KubeProxyConfiguration, and kube-proxy " +
