@@ -37,7 +37,7 @@ func TestWhatAProgramLinks(t *testing.T) {
 		"the speaker touches the wire, and has neither Helm nor reconcilers": {
 			program: "./cmd/speaker",
 			links:   []string{"github.com/mdlayher/packet", "github.com/vishvananda/netlink", "github.com/hashicorp/memberlist"},
-			not:     []string{"helm.sh", module + "controllers", module + "internal/dataplane", module + "internal/kubeproxy", module + "internal/apply"},
+			not:     []string{"helm.sh", module + "controllers", module + "internal/dataplane", module + "internal/apply"},
 		},
 		"the allocator's plan needs the standard library alone": {
 			program: "./internal/ipam", not: []string{"k8s.io", "sigs.k8s.io", module + "api"},
