@@ -73,6 +73,17 @@ func ownerOf(address string) func(context.Context) (v1alpha1.AllocatedIP, error)
 	}
 }
 
+// agree waits until exactly one host answers for an address, the one that the status names. Speakers that have just met may both answer
+// until they have heard of each other, and a speaker reports every 5 s at most.
+func agree(ctx context.Context, address string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega, ctx context.Context) {
+		owner, err := ownerOf(address)(ctx)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(answering(ctx, address)).To(Equal([]string{owner.MAC}))
+	}).WithContext(ctx).Should(Succeed())
+}
+
 // proxyConfigMap returns kube-proxy's ConfigMap.
 func proxyConfigMap(ctx context.Context) (*corev1.ConfigMap, error) {
 	var cm corev1.ConfigMap

@@ -50,11 +50,7 @@ func faultSpecs() {
 			By("mending it")
 			lab(ctx, append(mend, owner.Node)...)
 			Eventually(condition("Ready")).WithTimeout(3 * time.Minute).WithContext(ctx).Should(HavePrefix("True Ready: "))
-			Eventually(func(g Gomega, ctx context.Context) {
-				now, err := ownerOf(first)(ctx)
-				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(answering(ctx, first)).To(Equal([]string{now.MAC}))
-			}).WithContext(ctx).Should(Succeed())
+			agree(ctx, first)
 			Eventually(curl(first)).WithContext(ctx).Should(ContainSubstring("Welcome to nginx!"))
 		},
 		Entry("when its cable is cut", "a cut of the cable", []string{"cut"}, []string{"mend"}),

@@ -44,9 +44,7 @@ func tutorialSpecs() {
 	})
 
 	It("has exactly one host answer for the address, the one that the status names", func(ctx SpecContext) {
-		owner, err := ownerOf(first)(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(answering(ctx, first)).To(Equal([]string{owner.MAC}))
+		agree(ctx, first)
 		Expect(answering(ctx, "192.168.1.201")).To(BeEmpty(), "nobody answers for an address that no Service has")
 	})
 
