@@ -34,4 +34,3 @@ func starting(n *Node) { n.Pod.Ready = false }
 func crashing(n *Node) {
 	n.Pod.Ready, n.Pod.Failure = false, "CrashLoopBackOff, exit code 1: can't use the nftables proxier: kernel 5.4 is too old"
 }
-

@@ -23,6 +23,9 @@ type Ledger struct {
 	Good []Revision `json:"good,omitempty"`
 	// Touched are the settings that Lanyard has changed since Original.
 	Touched []Path `json:"touched,omitempty"`
+	// Wrote are, in short, the document that Lanyard wrote last and the one that it wrote it over; empty once somebody else has written
+	// since Original.
+	Wrote []string `json:"wrote,omitempty"`
 	// Applied is the declaration that ran on every node last.
 	Applied string `json:"applied,omitempty"`
 	// Attempt is the change under way; nil while there is none.
@@ -48,7 +51,8 @@ func (r Revision) mode() string { return Effective(r.Settings[PathMode]) }
 type Attempt struct {
 	// Asked is the declaration that it is made for.
 	Asked string `json:"asked"`
-	// Next is the declaration of the step that is taken now, and Over the document that it is written over; empty once it is written.
+	// Next is the declaration of the step that is taken now, and Over what it is written over, in short; empty once it is
+	// written.
 	Next string `json:"next,omitempty"`
 	Over string `json:"over,omitempty"`
 	// Before is the configuration to go back to; nil when none is known to work.
@@ -111,6 +115,7 @@ func (l Ledger) clone() Ledger {
 	l.Good = slices.Clone(l.Good)
 	l.Corrections = slices.Clone(l.Corrections)
 	l.Touched = slices.Clone(l.Touched)
+	l.Wrote = slices.Clone(l.Wrote)
 	if l.Attempt != nil {
 		attempt := *l.Attempt
 		attempt.Probed = slices.Clone(attempt.Probed)
@@ -137,6 +142,11 @@ func (l *Ledger) remember(c Config) {
 // corrections are those that were made within the time in which they count as a fight.
 func (l Ledger) corrections(now time.Time) []time.Time {
 	return slices.DeleteFunc(slices.Clone(l.Corrections), func(t time.Time) bool { return now.Sub(t) >= foughtWithin })
+}
+
+// intact says whether nobody but Lanyard has written a document since Original.
+func (l Ledger) intact(document string) bool {
+	return l.Original != nil && (document == l.Original.Document || slices.Contains(l.Wrote, digest(document)))
 }
 
 // touch adds settings to those that Lanyard has changed.

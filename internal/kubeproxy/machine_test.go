@@ -28,18 +28,20 @@ type machine struct {
 	// fault happens in the modes in faulty, and no probe finds it out.
 	fault  fault
 	faulty map[string]bool
-	// runs is the mode of the living process, strict its strictARP; empty while there is none.
-	runs   string
-	strict bool
-	rules  bool
+	// runs is the mode of the living process, and with are its settings; empty while there is none.
+	runs  string
+	with  Settings
+	rules bool
 	// kernel are the modes whose rules lie in the kernel.
 	kernel map[string]bool
 	// starts is when the pod's process starts, or is tried again; process is when the living one was started, by the node's clock.
 	starts, process time.Time
 	skew            time.Duration
-	// mute means that its speaker has died behind its last report, said.
-	mute bool
-	said v1alpha1.NodeKubeProxy
+	// mute means that its speaker has died behind its last report, said; plain that its kube-proxy does not tell its settings.
+	mute, plain bool
+	said        v1alpha1.NodeKubeProxy
+	// holds is how many addresses it answers for while others do not in its place.
+	holds int
 	// ours says that the plan restarted it and that it has not run as asked since. changed is when its process was started or ended last.
 	ours     bool
 	changed  time.Time
@@ -59,10 +61,12 @@ func (m *machine) report() {
 	if m.runs == "" {
 		return
 	}
-	m.said = v1alpha1.NodeKubeProxy{Mode: m.runs, StartTime: &metav1.Time{Time: m.process}, Rules: v1alpha1.RulesPending,
-		Settings: map[string]string{"mode": m.runs}}
-	if m.strict {
-		m.said.Settings["ipvs.strictARP"] = "true"
+	m.said = v1alpha1.NodeKubeProxy{Mode: m.runs, StartTime: &metav1.Time{Time: m.process}, Rules: v1alpha1.RulesPending}
+	if !m.plain {
+		m.said.Settings = map[string]string{}
+		for path, value := range m.with {
+			m.said.Settings[string(path)] = value
+		}
 	}
 	if m.rules {
 		m.said.Rules = v1alpha1.RulesWritten
@@ -75,16 +79,17 @@ func (m *machine) report() {
 	}
 }
 
-// start starts a machine's kube-proxy with some settings: it removes what it can of other modes, as kube-proxy does, before it finds out
+// start starts a machine's kube-proxy with a configuration: it removes what it can of other modes, as kube-proxy does, before it finds out
 // whether it can run.
-func (m *machine) start(now time.Time, mode string, strict bool, broken bool) {
+func (m *machine) start(now time.Time, config Config, broken bool) {
 	again := func() {
 		m.Pod.Failure, m.starts = "CrashLoopBackOff, exit code 1: no such module", now.Add(20*time.Second)
 	}
-	if broken {
+	if broken || config.Err != nil {
 		again()
 		return
 	}
+	mode := Effective(config.Settings[PathMode])
 	if mode == "nftables" {
 		delete(m.kernel, "iptables")
 		delete(m.kernel, "ipvs")
@@ -103,7 +108,7 @@ func (m *machine) start(now time.Time, mode string, strict bool, broken bool) {
 		m.starts = now.Add(30 * time.Second)
 		return
 	}
-	m.runs, m.strict, m.rules, m.process = mode, strict, fault != neverSync, now.Add(m.skew)
+	m.runs, m.with, m.rules, m.process = mode, config.Settings, fault != neverSync, now.Add(m.skew)
 	m.kernel[mode] = true
 	m.Pod.Ready, m.Pod.Failure, m.Pod.Started = true, "", m.process.Add(time.Second)
 	m.changed = now
@@ -111,7 +116,7 @@ func (m *machine) start(now time.Time, mode string, strict bool, broken bool) {
 
 // stop ends a machine's kube-proxy. Its rules stay.
 func (m *machine) stop(now time.Time) {
-	m.runs, m.rules = "", false
+	m.runs, m.with, m.rules = "", nil, false
 	m.changed = now
 }
 

@@ -86,6 +86,10 @@ func (r roll) rest() Decision {
 	}
 	slices.Sort(gone)
 	switch refused := r.Ledger.Refused; {
+	case r.stopped() && r.own() && r.stepMode != r.mode:
+		return r.paused("every node runs " + r.stepMode + ", half of the way to " + r.mode)
+	case r.stopped() && r.own() && r.back:
+		return r.paused("every node is back at what worked before")
 	case refused != nil && r.back:
 		d := stalled(v1alpha1.ReasonRolledBack, fmt.Sprintf("what the spec asks for failed on %s (%s), and every node went back to what worked before. "+
 			"It is not tried again as it is: mend the node, then set spec.kubeProxy.rollout.state to Paused and back to Active; or change the spec",
@@ -112,6 +116,9 @@ func (r roll) finish(d Decision) Decision {
 		}
 	}
 	d.Updated, d.Total = len(d.Verified), len(r.Nodes)
+	if r.stopped() {
+		d.Probes = nil
+	}
 	slices.Sort(d.Away)
 	d.Away = slices.Compact(d.Away)
 	asked := "mode " + r.stepMode

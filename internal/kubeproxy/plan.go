@@ -119,16 +119,21 @@ func (r roll) held() bool { return r.Spec != nil && r.Spec.Rollout.State == v1al
 
 // write brings config.conf to the step's settings, once all that speaks against it has been looked at.
 func (r roll) write() (Decision, bool) {
-	changes := r.next.Against(r.Config.Settings)
+	changes := r.changes()
 	if len(changes) == 0 {
 		return Decision{}, false
+	}
+	for _, gate := range []func(changes []Change) (Decision, bool){r.drift, r.enclosed, r.validate, r.await} {
+		if d, closed := gate(changes); closed {
+			d.Changes = changes
+			return d, true
+		}
 	}
 	edited, changes, err := r.edit()
 	if err != nil {
 		return r.invalid(err), true
 	}
-	gates := []func(edited string, changes []Change) (Decision, bool){r.drift, r.enclosed, r.validate, r.pause, r.await, r.preflight, r.writeDown}
-	for _, gate := range gates {
+	for _, gate := range []func(edited string, changes []Change) (Decision, bool){r.pause, r.preflight, r.writeDown} {
 		if d, closed := gate(edited, changes); closed {
 			d.Changes = changes
 			return d, true
@@ -142,15 +147,28 @@ func (r roll) write() (Decision, bool) {
 		Message: "writing " + describe(changes)}, true
 }
 
+// changes are those that make a difference to kube-proxy. To give it back as it was found, those that make none are made too.
+func (r roll) changes() []Change {
+	changes := r.next.Against(r.Config.Settings)
+	if len(changes) == 0 && r.restoring && r.stepMode == r.mode && r.Ledger.intact(r.Config.Document) {
+		_, changes, _ = Edit(r.Config.Document, r.next) // a document that cannot be edited does all the same what it should
+	}
+	return changes
+}
+
 // edit returns the new config.conf. On the way back it is the very document of before, unless others have changed it since.
 func (r roll) edit() (edited string, changes []Change, err error) {
 	edited, changes, err = Edit(r.Config.Document, r.next)
-	if err != nil || !r.back || r.stepMode != r.mode || r.Ledger.Attempt == nil || r.Ledger.Attempt.Before == nil {
+	switch attempt := r.Ledger.Attempt; {
+	case err != nil || r.stepMode != r.mode:
 		return edited, changes, err
-	}
-	before := r.Ledger.Attempt.Before.Document
-	if again, _, err := Edit(before, FieldsOf(r.Config.Settings, r.next.Paths())); err == nil && again == r.Config.Document {
-		return before, changes, nil
+	case r.restoring && r.Ledger.intact(r.Config.Document):
+		return r.Ledger.Original.Document, changes, nil
+	case r.back && attempt != nil && attempt.Before != nil:
+		again, _, err := Edit(attempt.Before.Document, FieldsOf(r.Config.Settings, r.next.Paths()))
+		if err == nil && again == r.Config.Document {
+			return attempt.Before.Document, changes, nil
+		}
 	}
 	return edited, changes, nil
 }
@@ -159,8 +177,8 @@ func (r roll) edit() (edited string, changes []Change, err error) {
 func (r roll) own() bool { return r.Ledger.Attempt != nil && r.Ledger.Attempt.Asked == r.asked }
 
 // drift judges what others have changed after it had run everywhere.
-func (r roll) drift(_ string, changes []Change) (Decision, bool) {
-	again := r.Ledger.Attempt == nil && r.Ledger.Applied == r.asked
+func (r roll) drift(changes []Change) (Decision, bool) {
+	again := r.settledOnce()
 	if again && r.Spec != nil && r.Spec.Drift == v1alpha1.DriftWarn {
 		return stalled(v1alpha1.ReasonDrifted, fmt.Sprintf("%s has changed config.conf, and spec.kubeProxy.drift is Warn: Enforce would write %s. "+
 			"Set drift to Enforce, or the spec to what is wanted", r.writer(), describe(changes))), true
@@ -176,14 +194,28 @@ func (r roll) drift(_ string, changes []Change) (Decision, bool) {
 	return d, true
 }
 
+// stepped says whether the attempt in the ledger is at the very step that is under way.
+func (r roll) stepped() bool { return r.own() && r.Ledger.Attempt.Next == identity(r.next) }
+
 // noted says whether this very write stands in the ledger already.
 func (r roll) noted() bool {
-	return r.own() && r.Ledger.Attempt.Next == identity(r.next) && r.Ledger.Attempt.Over == digest(r.Config.Document)
+	return r.stepped() && r.Ledger.Attempt.Over == r.version()
 }
 
-// rewritten says whether somebody else has changed config.conf since this step was written.
+// version is config.conf in short, with when it was written: somebody may write the same again after Lanyard has written over it.
+func (f Facts) version() string {
+	return digest(f.Config.Document + f.Written.UTC().Format(time.RFC3339))
+}
+
+// settledOnce says whether every node has run what is asked, or what it was rolled back to: what differs now, others have changed since.
+func (r roll) settledOnce() bool {
+	return r.Ledger.Attempt == nil && (r.Ledger.Applied == r.asked || r.back)
+}
+
+// rewritten says whether somebody else has changed config.conf since this attempt wrote it, at whichever step.
 func (r roll) rewritten() bool {
-	return r.own() && r.Ledger.Attempt.Next == identity(r.next) && r.Ledger.Attempt.Over == ""
+	return r.own() && !r.noted() && r.Ledger.Attempt.Next != "" &&
+		(r.Ledger.Attempt.Over != "" || r.Ledger.Attempt.Next != identity(FieldsOf(r.Config.Settings, r.next.Paths())))
 }
 
 func (r roll) writer() string {
@@ -194,7 +226,7 @@ func (r roll) writer() string {
 }
 
 // enclosed refuses to restart kube-proxies that reach the API server by an address that they have to serve themselves.
-func (r roll) enclosed(string, []Change) (Decision, bool) {
+func (r roll) enclosed([]Change) (Decision, bool) {
 	if r.Enclosed == "" || r.back {
 		return Decision{}, false
 	}
@@ -204,7 +236,7 @@ func (r roll) enclosed(string, []Change) (Decision, bool) {
 }
 
 // validate refuses what the cluster's own version of kube-proxy does not start with, or would not do what it says.
-func (r roll) validate(string, []Change) (Decision, bool) {
+func (r roll) validate([]Change) (Decision, bool) {
 	if r.back {
 		return Decision{}, false
 	}
@@ -225,26 +257,29 @@ func (r roll) pause(_ string, changes []Change) (Decision, bool) {
 	if r.stepMode != r.mode {
 		way = ", on the way to " + r.mode
 	}
-	switch {
-	case r.Paused:
-		d := goesOn(v1alpha1.PhasePlanned, fmt.Sprintf("paused; would write %s%s. Set spec.managementState to Managed to go on", describe(changes), way))
-		d.Reason, d.After = v1alpha1.ReasonPaused, 10*lookAgain
-		return d, true
-	case r.held():
-		d := goesOn(v1alpha1.PhasePlanned, fmt.Sprintf("paused; would write %s%s. Set spec.kubeProxy.rollout.state to Active to go on",
-			describe(changes), way))
-		d.Reason, d.After = v1alpha1.ReasonPaused, 10*lookAgain
-		return d, true
+	if !r.stopped() {
+		return Decision{}, false
 	}
-	return Decision{}, false
+	return r.paused("would write " + describe(changes) + way), true
+}
+
+// paused says what would be done, and which field holds it up.
+func (r roll) paused(would string) Decision {
+	field, value := "spec.managementState", "Managed"
+	if !r.Paused {
+		field, value = "spec.kubeProxy.rollout.state", "Active"
+	}
+	d := goesOn(v1alpha1.PhasePlanned, fmt.Sprintf("paused; %s. Set %s to %s to go on", would, field, value))
+	d.Reason, d.After = v1alpha1.ReasonPaused, 10*lookAgain
+	return d
 }
 
 // await waits for nodes that lack a pod or a report: a roll that cannot go on is not begun, for any pod that is made meanwhile would run
 // what nobody has tried. It is begun after a while even so, because the new configuration may be what brings that node back.
-func (r roll) await(_ string, changes []Change) (Decision, bool) {
+func (r roll) await(changes []Change) (Decision, bool) {
 	nodes := r.ordered()
 	i := slices.IndexFunc(nodes, r.awaited)
-	if i < 0 || r.back {
+	if i < 0 || r.back || r.stopped() {
 		return Decision{}, false
 	}
 	return goesOn(v1alpha1.PhasePlanned, fmt.Sprintf("before writing %s, waiting for %s: %s", describe(changes), nodes[i].Name, r.doing(nodes[i]))), true
@@ -256,7 +291,7 @@ func (r roll) writeDown(edited string, changes []Change) (Decision, bool) {
 		return Decision{}, false
 	}
 	l := r.Ledger.clone()
-	if l.Attempt == nil && l.Applied == r.asked || r.rewritten() {
+	if r.settledOnce() || r.rewritten() {
 		l.Corrections = append(l.corrections(r.Now), r.Now)
 	}
 	if l.Original == nil {
@@ -265,9 +300,14 @@ func (r roll) writeDown(edited string, changes []Change) (Decision, bool) {
 			l.OnDelete = r.Spec.OnDelete
 		}
 	}
+	if l.intact(r.Config.Document) {
+		l.Wrote = []string{digest(edited), digest(r.Config.Document)}
+	} else {
+		l.Wrote = nil
+	}
 	l.touch(changes)
 	l.Attempt = r.attempt()
-	l.Attempt.Next, l.Attempt.Over = identity(r.next), digest(r.Config.Document)
+	l.Attempt.Next, l.Attempt.Over = identity(r.next), r.version()
 	l.Attempt.Probed, l.Attempt.Detour = r.passed(edited), r.stepMode != r.mode
 	l.Attempt.Crossed = l.Attempt.Crossed && !l.Attempt.Detour
 	return record(l, v1alpha1.PhasePreflight, "writing down what will be changed, and what to go back to"), true

@@ -120,9 +120,11 @@ func (r roll) passed(document string) []string {
 // proven says whether a node has shown that it can run a configuration, or runs what ran before.
 func (r roll) proven(n Node, document string) bool {
 	key := Probe{Kind: ProbeShadow, Node: n.Name, Hash: Hash(document, r.Image)}.Key()
-	attempted := r.own() && r.Ledger.Attempt.Next == identity(r.next) && slices.Contains(r.Ledger.Attempt.Probed, n.Name)
-	return !r.holds(probeFirst) || attempted || r.back || r.Probes[key].State == ProbePassed
+	return !r.holds(probeFirst) || r.back || r.listed(n) || r.Probes[key].State == ProbePassed
 }
+
+// listed says whether the ledger has it that a node can run this step.
+func (r roll) listed(n Node) bool { return r.stepped() && slices.Contains(r.Ledger.Attempt.Probed, n.Name) }
 
 func (r roll) ready() []Node {
 	return slices.DeleteFunc(r.ordered(), func(n Node) bool { return !n.Ready })

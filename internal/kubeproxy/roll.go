@@ -62,14 +62,17 @@ func (r roll) nodes() (Decision, bool) {
 	}
 	g := r.groups()
 	restarts := len(g.pending)+len(g.unproven) > 0
+	if (restarts || len(g.flying) > 0) && r.adopts() {
+		return r.writeDown(r.Config.Document, nil)
+	}
 	if restarts { // the restart may be why a node is not Ready any more: no other is put at risk
 		g.flying = append(g.flying, g.dark...)
 	}
 	if i := slices.IndexFunc(g.flying, func(n Node) bool { return r.failure(n) != "" }); i >= 0 {
 		return r.fail(g.flying[i], r.failure(g.flying[i])), true
 	}
-	if restarts && !r.stopped() && !r.own() && !r.back && r.Ledger.Applied != r.asked { // what others wrote: it can be taken back even so
-		return r.writeDown(r.Config.Document, nil)
+	if i := slices.IndexFunc(g.hurt, r.hurtsForLong); i >= 0 && r.rollsBack() {
+		return r.fail(g.hurt[i], r.doing(g.hurt[i])), true
 	}
 	shown := r.probe([]trial{{r.stepMode, r.Config.Document, Hash(r.Config.Document, r.Image)}}, g.unproven)
 	if i := slices.IndexFunc(g.unproven, func(n Node) bool { return shown.failed != nil && n.Name == shown.failed.Node && n.down() }); i >= 0 {
@@ -81,8 +84,27 @@ func (r roll) nodes() (Decision, bool) {
 		return d, true
 	}
 	d, ends := r.step(g, shown)
-	d.Probes = append(d.Probes, shown.probes...)
+	d.Probes = append(d.Probes, slices.Concat(shown.probes, r.keep(slices.Concat(g.pending, g.flying)))...)
 	return d, ends
+}
+
+// adopts says whether config.conf says what is asked without Lanyard having written it: that can be taken back even so.
+func (r roll) adopts() bool {
+	again := r.Ledger.Attempt == nil && r.Ledger.Applied == r.asked
+	return !r.stopped() && !r.back && !r.stepped() && !again
+}
+
+// keep are the probes of nodes that wait for their restart, where nothing but a probe's result says that they can run it.
+func (r roll) keep(waiting []Node) []Probe {
+	hash := Hash(r.Config.Document, r.Image)
+	var p []Probe
+	for _, n := range waiting {
+		probe := Probe{Kind: ProbeShadow, Node: n.Name, Hash: hash, Mode: r.stepMode, Document: r.Config.Document}
+		if !r.listed(n) && r.holds(probeFirst) && !r.back && r.Probes[probe.Key()].State == ProbePassed {
+			p = append(p, probe)
+		}
+	}
+	return p
 }
 
 // shown writes down which nodes have shown by now that they can run it, so that it is known when their probes are gone.
@@ -109,10 +131,7 @@ func (r roll) step(g groups, shown probing) (Decision, bool) {
 		slices.SortStableFunc(stale, func(a, b Node) int { return a.Pod.Created.Compare(b.Pod.Created) })
 		g.flying, g.pending = nil, append(stale, g.pending...)
 	}
-	if r.holds(mendFirst) { // to restart what is down anyway takes nothing from anybody
-		up := slices.DeleteFunc(slices.Clone(g.pending), Node.down)
-		g.pending = append(slices.DeleteFunc(g.pending, func(n Node) bool { return !n.down() }), up...)
-	}
+	g.pending = r.turns(g.pending)
 	switch {
 	case r.stopped() && len(g.flying)+len(g.pending)+len(g.unproven) > 0:
 		return r.wouldGoOn(g), true
@@ -133,6 +152,21 @@ func (r roll) step(g groups, shown probing) (Decision, bool) {
 	return Decision{}, false
 }
 
+// turns puts first the nodes that are down, for to restart them takes nothing from anybody, and of the others those whose addresses have
+// gone elsewhere for it already.
+func (r roll) turns(pending []Node) []Node {
+	rank := func(n Node) int {
+		switch {
+		case n.down() && r.holds(mendFirst):
+			return 0
+		case !n.Away.IsZero():
+			return 1
+		}
+		return 2
+	}
+	return slices.SortedStableFunc(slices.Values(pending), func(a, b Node) int { return cmp.Compare(rank(a), rank(b)) })
+}
+
 // wouldGoOn says what a paused roll would do next.
 func (r roll) wouldGoOn(g groups) Decision {
 	would := r.waitFor(g.flying).Message
@@ -141,13 +175,7 @@ func (r roll) wouldGoOn(g groups) Decision {
 	} else if len(g.flying) == 0 {
 		would = "trying the configuration on " + some(namesOf(g.unproven))
 	}
-	field, value := "spec.managementState", "Managed"
-	if !r.Paused {
-		field, value = "spec.kubeProxy.rollout.state", "Active"
-	}
-	d := goesOn(v1alpha1.PhasePlanned, fmt.Sprintf("paused; would go on with: %s. Set %s to %s to go on", would, field, value))
-	d.Reason, d.After = v1alpha1.ReasonPaused, 10*lookAgain
-	return d
+	return r.paused("would go on with: " + would)
 }
 
 // stopped says whether nothing is to be done now.
@@ -177,9 +205,13 @@ func (r roll) nextNode(g groups) Decision {
 		Phase: r.phase(), Reason: v1alpha1.ReasonRollingOut, Message: message}
 }
 
-// out are the nodes besides the next one that are without a kube-proxy that works as asked, or in the way that they did before.
+// out are the nodes besides the next one that are without a kube-proxy that works as asked, or in the way that they did before. A node
+// whose pod is down does not wait for others that wait as it does; what its speaker says of it may be of a moment ago.
 func (r roll) out(g groups) []Node {
 	out := append(slices.Clone(g.flying), g.hurt...)
+	if pod := g.pending[0].Pod; pod.Failure != "" || !pod.Ready {
+		return out
+	}
 	for _, other := range slices.Concat(g.pending[1:], g.unproven) {
 		if other.down() && r.holds(countUnplanned) {
 			out = append(out, other)
@@ -262,10 +294,7 @@ func (r roll) phase() v1alpha1.KubeProxyPhase {
 // fail ends the change because of a node: all go back, where there is something to go back to.
 func (r roll) fail(n Node, why string) Decision {
 	failure := Failure{Node: n.Name, Phase: r.phase(), Message: why}
-	attempt := r.Ledger.Attempt
-	rollsBack := r.own() && attempt.Failed == nil && attempt.Before != nil && r.Spec != nil && !r.stopped() && r.holds(rollBack) &&
-		cmp.Or(r.Spec.Rollout.OnFailure, v1alpha1.FailureRollback) == v1alpha1.FailureRollback
-	if !rollsBack {
+	if !r.rollsBack() {
 		d := r.stall(n, why)
 		d.Failure = &failure
 		return d
@@ -277,6 +306,16 @@ func (r roll) fail(n Node, why string) Decision {
 	d.Failure = &failure
 	return d
 }
+
+// rollsBack says whether a failure takes all nodes back.
+func (r roll) rollsBack() bool {
+	attempt := r.Ledger.Attempt
+	return r.own() && attempt.Failed == nil && attempt.Before != nil && r.Spec != nil && !r.stopped() && r.holds(rollBack) &&
+		cmp.Or(r.Spec.Rollout.OnFailure, v1alpha1.FailureRollback) == v1alpha1.FailureRollback
+}
+
+// hurtsForLong says whether a node that came to run as asked before the last write has had as much time as the others to mend.
+func (r roll) hurtsForLong(Node) bool { return r.Now.Sub(r.Written) >= verifyWithin }
 
 func namesOf(nodes []Node) []string {
 	var all []string
