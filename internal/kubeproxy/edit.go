@@ -64,8 +64,8 @@ func Mode(document string) (string, error) {
 	case string(v1alpha1.ProxyModeIPTables), string(v1alpha1.ProxyModeIPVS), string(v1alpha1.ProxyModeNFTables):
 		return fmt.Sprint(mode), nil
 	default:
-		return "", fmt.Errorf("config.conf: mode is %v, which kube-proxy does not start with: write iptables, ipvs or nftables there, "+
-			"or set spec.kubeProxy.mode", mode)
+		return "", fmt.Errorf("config.conf: mode is %s, which kube-proxy does not start with: write iptables, ipvs or nftables there, "+
+			"or set spec.kubeProxy.mode", flat(mode))
 	}
 }
 
@@ -100,14 +100,15 @@ func parse(document string) (root *yaml.Node, values map[string]any, err error) 
 	case nil:
 		return nil, nil, errors.New("config.conf has no kind: write `kind: " + Kind + "` if it is one, Lanyard edits nothing else")
 	default:
-		return nil, nil, fmt.Errorf("config.conf is of kind %v, not %s: Lanyard edits nothing else, remove spec.kubeProxy", kind, Kind)
+		return nil, nil, fmt.Errorf("config.conf is of kind %s, not %s: Lanyard edits nothing else, remove spec.kubeProxy", flat(kind), Kind)
 	}
 }
 
 // oneLine puts an error of the YAML parser on one line: it ends up in a condition.
-func oneLine(err error) error {
-	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
-}
+func oneLine(err error) error { return errors.New(flat(err)) }
+
+// flat writes anything on one line.
+func flat(value any) string { return strings.Join(strings.Fields(fmt.Sprint(value)), " ") }
 
 // lookup returns the value of a field; nil when it is not there.
 func lookup(values map[string]any, path []string) any {
@@ -133,7 +134,7 @@ func verify(was map[string]any, edited string, declared Fields) error {
 	}
 	for _, f := range declared {
 		if !f.holds(is) {
-			return fmt.Errorf("config.conf: %s would be %v after the edit, not %s: set it by hand", f.Path, lookup(is, f.Path.keys()), f.shown())
+			return fmt.Errorf("config.conf: %s would be %s after the edit, not %s: set it by hand", f.Path, flat(lookup(is, f.Path.keys())), f.shown())
 		}
 	}
 	for _, f := range declared {

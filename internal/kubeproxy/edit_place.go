@@ -22,6 +22,9 @@ type place struct {
 	field     Field
 }
 
+// oddEnding ends a line for YAML 1.1 (section 5.4) and for no editor.
+var oddEnding = regexp.MustCompile("\r[^\n]|\r$|[\u0085\u2028\u2029]")
+
 // set returns the document with one field set, and what stood there before.
 func set(document string, f Field) (edited, from string, err error) {
 	root, _, err := parse(document) // anew for each field: places move
@@ -30,6 +33,10 @@ func set(document string, f Field) (edited, from string, err error) {
 	}
 	if inBraces(root) {
 		return "", "", fmt.Errorf("config.conf is written in braces, as JSON is: write it as YAML, one field to a line, "+
+			"or set %s there by hand", f.Path)
+	}
+	if oddEnding.MatchString(document) {
+		return "", "", fmt.Errorf("config.conf ends a line in a way that only YAML knows (a lone CR, NEL, LS or PS): end lines with LF, "+
 			"or set %s there by hand", f.Path)
 	}
 	p := place{document: document, mapping: root, keys: f.Path.keys(), field: f}

@@ -193,6 +193,10 @@ func TestEditRefuses(t *testing.T) {
 			document: head + "mode: !!str iptables\n",
 			want:     "config.conf: mode is written in a way that Lanyard does not know (line 4): write it as `mode: nftables`",
 		},
+		"lines that end with CR alone, so that their numbers are not those of an editor": {
+			document: strings.ReplaceAll(head, "\n", "\r"),
+			want:     "config.conf ends a line in a way that only YAML knows (a lone CR, NEL, LS or PS): end lines with LF, or set mode there by hand",
+		},
 		"an ipvs that is a text": {
 			document: head + "ipvs: strict\n",
 			declared: strict,

@@ -39,7 +39,7 @@ func (c draft) unknown(path string, key *yaml.Node) Problem {
 		remedy = fmt.Sprintf("remove it, unless it is newer than 1.%d", newestKnown)
 	}
 	return Problem{Path: Path(path), Message: fmt.Sprintf("config.conf: %s (line %d) is no field of KubeProxyConfiguration, and kube-proxy "+
-		"ignores it: %s", path, key.Line, remedy)}
+		"ignores it: %s", flat(path), key.Line, remedy)}
 }
 
 // nearest returns the known fields that a misspelt or misplaced one may stand for: the most alike, those of the same section before others.

@@ -63,7 +63,9 @@ func single(program, reference string, entrypoint ...string) func(context.Contex
 // iptables it calls is the kernel's choice.
 func kubeProxyImage(iptables string) func(context.Context, lab) (oci.Spec, error) {
 	return func(_ context.Context, l lab) (oci.Spec, error) {
-		programs := []oci.File{tool("/usr/sbin/" + iptables), tool("/usr/sbin/nft"), tool("/usr/sbin/conntrack"), tool("/usr/sbin/ipset"), tool("/usr/bin/kmod")}
+		programs := []oci.File{
+			tool("/usr/sbin/" + iptables), tool("/usr/sbin/nft"), tool("/usr/sbin/conntrack"), tool("/usr/sbin/ipset"), tool("/usr/bin/kmod"),
+		}
 		plugins, err := filepath.Glob("/usr/lib/x86_64-linux-gnu/xtables/*.so")
 		if err != nil {
 			return oci.Spec{}, fmt.Errorf("looking for xtables' plugins: %w", err)

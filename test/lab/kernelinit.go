@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,7 +38,7 @@ func (l lab) kernelInit(ctx context.Context, node string) error {
 		return fmt.Errorf("connecting the network: %w", err)
 	}
 	console := &service{name: "console", command: func() []string { return []string{l.binary(), "--name", l.name, "console", node} }}
-	return l.supervise(node, console)
+	return l.supervise(node, time.Second, console) // more often would cost a fifth of the processor
 }
 
 // layOutKernel mounts what a kernel has to itself, and the disk. All else is as layOutMachine has prepared it.
@@ -63,7 +64,7 @@ func (l lab) layOutKernel(node string) error {
 	return mountAll(append(binds, mountPoint{target: "/", flags: unix.MS_SHARED | unix.MS_REC}))
 }
 
-// writeClock adds the processor's clock to cpuinfo: kubelet does not start on a processor without one.
+// writeClock completes cpuinfo: kubelet does not start on a processor without a clock, and ps and top on one without a blank line at its end.
 func writeClock(clock string) error {
 	const shown, own = "/proc/cpuinfo", "/run/cpuinfo"
 	cpuinfo, err := os.ReadFile(shown)
@@ -79,7 +80,7 @@ func writeClock(clock string) error {
 	return nil
 }
 
-// withClock puts a clock, in MHz, behind each processor's model.
+// withClock puts a clock, in MHz, behind the processor's model, and a blank line at the end.
 func withClock(cpuinfo, clock string) string {
 	var b strings.Builder
 	for line := range strings.Lines(cpuinfo) {
@@ -88,7 +89,7 @@ func withClock(cpuinfo, clock string) string {
 			fmt.Fprintf(&b, "cpu MHz\t\t: %s\n", clock)
 		}
 	}
-	return b.String()
+	return strings.TrimRight(b.String(), "\n") + "\n\n"
 }
 
 // configureKernel loads the modules that nothing asks the kernel for by itself, and bounds what a power cut takes: what was written to the

@@ -138,7 +138,7 @@ run 120 down
 others_before=$(others)
 clean "down of whatever an earlier run left"
 
-run 300 up --nodes 1 "${more[@]}"
+run 600 up --nodes 1 "${more[@]}"
 ready up
 ok "up"
 before=$(identities)
@@ -164,11 +164,11 @@ run 60 down
 clean "down"
 
 cut_off "kubeadm has started the API server" runs kube-apiserver
-run 300 up
+run 600 up
 ready "up after up was killed"
 ok "up mends a lab whose up was killed"
 kill_all
-run 300 up
+run 600 up
 ready "up after all was killed"
 ok "up mends a lab whose processes were all killed"
 kill_all

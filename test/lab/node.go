@@ -39,7 +39,7 @@ func (l lab) boot(ctx context.Context, h host) error {
 	if err := os.WriteFile(l.pidFile(h.name), []byte(id.String()), 0o644); err != nil {
 		return fmt.Errorf("noting the process of %s: %w", h.name, err)
 	}
-	return l.awaitContainerd(ctx, h.name)
+	return l.awaitContainerd(ctx, h)
 }
 
 // furnish gives a node what it keeps its processes and its files in: cgroups on the shared kernel, a disk for one of its own.
@@ -53,20 +53,26 @@ func (l lab) furnish(ctx context.Context, h host) error {
 	return nil
 }
 
-// awaitContainerd waits until the node's container runtime answers.
-func (l lab) awaitContainerd(ctx context.Context, node string) error {
-	log := filepath.Join(l.disk(node), "containerd.log")
-	err := waitFor(ctx, "containerd on "+node, 2*time.Minute, func(ctx context.Context) (bool, error) {
-		if _, running := l.process(node); !running {
-			return false, fmt.Errorf("%s is down: %s", node, lastLinesOf(filepath.Join(l.disk(node), "node.log"), 5))
+// awaitContainerd waits until the node's container runtime answers. A kernel of its own has to boot first, slowly on a busy machine.
+func (l lab) awaitContainerd(ctx context.Context, h host) error {
+	limit := time.Minute
+	if h.kernel == ownKernel {
+		limit = 5 * time.Minute
+	}
+	log := filepath.Join(l.disk(h.name), "containerd.log")
+	var off error
+	err := waitFor(ctx, "containerd on "+h.name, limit, func(ctx context.Context) (bool, error) {
+		if _, running := l.process(h.name); !running {
+			off = fmt.Errorf("%s has gone off again: %s", h.name, lastLinesOf(filepath.Join(l.disk(h.name), "node.log"), 5))
+			return true, nil
 		}
-		_, err := l.in(ctx, node, "ctr", "version")
+		_, err := l.in(ctx, h.name, "ctr", "version")
 		return err == nil, err
 	})
 	if err != nil {
 		return fmt.Errorf("%w; the end of %s:\n%s", err, log, lastLinesOf(log, 10))
 	}
-	return nil
+	return off
 }
 
 // fork starts the first process.

@@ -26,11 +26,11 @@ func (l lab) nodeInit(node string) error {
 	if err := l.layOut(node); err != nil {
 		return fmt.Errorf("laying out the file system: %w", err)
 	}
-	return l.supervise(node)
+	return l.supervise(node, 250*time.Millisecond)
 }
 
-// supervise names the node and keeps its services running, and more besides.
-func (l lab) supervise(node string, more ...*service) error {
+// supervise names the node and keeps its services running, and more besides. It looks at their configuration after each pause.
+func (l lab) supervise(node string, pause time.Duration, more ...*service) error {
 	if err := unix.Sethostname([]byte(node)); err != nil {
 		return fmt.Errorf("setting the host name: %w", err)
 	}
@@ -40,7 +40,7 @@ func (l lab) supervise(node string, more ...*service) error {
 	if err := os.MkdirAll("/run/containerd", 0o711); err != nil {
 		return fmt.Errorf("making the runtime's folder: %w", err)
 	}
-	s := supervisor{disk: l.disk(node), env: l.serviceEnv()}
+	s := supervisor{disk: l.disk(node), env: l.serviceEnv(), pause: pause}
 	s.services = []*service{
 		{name: "containerd", command: func() []string {
 			return []string{filepath.Join(l.bin(), "containerd"), "--config", filepath.Join(l.disk(node), "containerd.toml")}
@@ -241,6 +241,8 @@ type supervisor struct {
 	disk     string
 	env      []string
 	services []*service
+	// pause is the time between two looks at the services' configuration.
+	pause time.Duration
 }
 
 // restartPause is the time between two starts of a service, as systemd's RestartSec.
@@ -249,7 +251,7 @@ const restartPause = time.Second
 func (s supervisor) run() error {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, unix.SIGCHLD)
-	tick := time.NewTicker(250 * time.Millisecond)
+	tick := time.NewTicker(s.pause)
 	defer tick.Stop()
 	for {
 		for _, svc := range s.services {

@@ -37,7 +37,7 @@ func TestClock(t *testing.T) {
 		t.Errorf("the clock of a machine that hides it is %q", got)
 	}
 	const own = "processor\t: 0\nmodel name\t: UML\nmode\t\t: skas\n"
-	want := "processor\t: 0\nmodel name\t: UML\ncpu MHz\t\t: 2096.018\nmode\t\t: skas\n"
+	want := "processor\t: 0\nmodel name\t: UML\ncpu MHz\t\t: 2096.018\nmode\t\t: skas\n\n"
 	if diff := cmp.Diff(want, withClock(own, "2096.018")); diff != "" {
 		t.Errorf("the node's cpuinfo (-want +got):\n%s", diff)
 	}

@@ -64,7 +64,7 @@ func (l lab) awaitReady(ctx context.Context, nodes []host) error {
 		}
 		turnedOn[h.name] = noted.ModTime()
 	}
-	return waitFor(ctx, "nodes to be Ready and kube-proxy to run on each", 3*time.Minute, func(ctx context.Context) (bool, error) {
+	return waitFor(ctx, "nodes to be Ready and kube-proxy to run on each", 5*time.Minute, func(ctx context.Context) (bool, error) {
 		out, err := l.kubectl(ctx, "get", "nodes", "-o", nodesReady)
 		if err != nil {
 			return false, err
