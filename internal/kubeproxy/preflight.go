@@ -124,7 +124,9 @@ func (r roll) proven(n Node, document string) bool {
 }
 
 // listed says whether the ledger has it that a node can run this step.
-func (r roll) listed(n Node) bool { return r.stepped() && slices.Contains(r.Ledger.Attempt.Probed, n.Name) }
+func (r roll) listed(n Node) bool {
+	return r.stepped() && slices.Contains(r.Ledger.Attempt.Probed, n.Name)
+}
 
 func (r roll) ready() []Node {
 	return slices.DeleteFunc(r.ordered(), func(n Node) bool { return !n.Ready })
