@@ -23,9 +23,6 @@ import (
 // kubernetesService is the API servers' own Service; its EndpointSlice, which they write themselves, has the same name.
 const kubernetesService = "kubernetes"
 
-// kubeconfigKey is the key, in kube-proxy's ConfigMap, of what kube-proxy itself reaches the API server by.
-const kubeconfigKey = "kubeconfig.conf"
-
 // EndpointsReconciler keeps the list of API servers that the manager and the speakers have as a file, and reach without kube-proxy.
 type EndpointsReconciler struct {
 	client    client.Client
@@ -86,7 +83,7 @@ func (r *EndpointsReconciler) gather(ctx context.Context) (sources endpoints.Sou
 		return sources, "", err
 	}
 	if proxy != nil {
-		sources.Kubeconfig = proxy.Data[kubeconfigKey]
+		sources.Kubeconfig = proxy.Data[kubeproxy.KubeconfigKey]
 	}
 	service := client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: kubernetesService}
 	if sources.Service, err = getOrNil(ctx, r.client, service, &corev1.Service{}); err != nil {

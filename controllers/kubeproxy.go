@@ -102,8 +102,7 @@ func (r *KubeProxyReconciler) apply(ctx context.Context, o kubeProxyObservation,
 		return nil
 	}
 	if o.facts.Layout.Managed {
-		setup := kubeproxy.SetupOf(r.namespace, o.daemonSet, o.configMap, o.pullSecrets)
-		if err := r.probes.ensure(ctx, d.Probes, setup); err != nil {
+		if err := r.probes.ensure(ctx, d.Probes, o.setup); err != nil {
 			return err
 		}
 	}

@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
+	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,20 +17,24 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/endpoints"
 	"github.com/lanyard-dev/lanyard/internal/ipam"
 	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
 )
 
 // kubeProxyObservation is all that a pass decides from.
 type kubeProxyObservation struct {
-	facts       kubeproxy.Facts
-	revision    revision
-	object      *v1alpha1.ClusterNetworking
-	configMap   *corev1.ConfigMap
-	daemonSet   *appsv1.DaemonSet
-	ledger      *corev1.ConfigMap
-	pullSecrets []corev1.LocalObjectReference
-	uses        []v1alpha1.KubeProxyUse
+	facts     kubeproxy.Facts
+	revision  revision
+	object    *v1alpha1.ClusterNetworking
+	configMap *corev1.ConfigMap
+	daemonSet *appsv1.DaemonSet
+	ledger    *corev1.ConfigMap
+	uses      []v1alpha1.KubeProxyUse
+	// setup is what probes need; only where kube-proxy is laid out as kubeadm does it.
+	setup probeSetup
+	// calico is what Calico programs nodes by; only where kube-proxy is managed.
+	calico kubeproxy.CalicoDataplane
 }
 
 func (r *KubeProxyReconciler) gather(ctx context.Context) (kubeProxyObservation, error) {
@@ -65,7 +70,6 @@ func (o *kubeProxyObservation) declare(cnet *v1alpha1.ClusterNetworking) {
 	o.facts.Spec = cnet.Spec.KubeProxy
 	o.facts.Announcing = len(cnet.Spec.L2Advertisements) > 0
 	o.facts.Paused = cnet.Spec.ManagementState == v1alpha1.Paused
-	o.pullSecrets = cnet.Spec.Speaker.ImagePullSecrets
 }
 
 // readProxy reads kube-proxy's objects and how it runs on the nodes.
@@ -88,7 +92,15 @@ func (r *KubeProxyReconciler) readProxy(ctx context.Context, o *kubeProxyObserva
 		o.facts.Enclosed = enclosed(o.object, o.configMap.Data[kubeproxy.KubeconfigKey])
 	}
 	if o.facts.Layout.Managed {
-		o.facts.Image = kubeproxy.SetupOf(r.namespace, o.daemonSet, o.configMap, nil).Image
+		var pullSecrets []corev1.LocalObjectReference
+		if o.object != nil {
+			pullSecrets = o.object.Spec.Speaker.ImagePullSecrets
+		}
+		o.setup = kubeproxy.SetupOf(r.namespace, o.daemonSet, o.configMap, pullSecrets)
+		o.facts.Image = o.setup.Image
+	}
+	if o.facts.Layout.Managed && o.facts.Spec != nil {
+		o.calico = r.dataplaneOfCalico(ctx)
 	}
 	o.facts.Nodes, o.uses, err = r.nodes(ctx, o.daemonSet, nodes.Items)
 	return err
@@ -122,8 +134,16 @@ func lastWrite(cm *corev1.ConfigMap) (when time.Time, who string) {
 
 // enclosed names the pool that holds the address at which kube-proxy reaches the API server; empty when none does.
 func enclosed(cnet *v1alpha1.ClusterNetworking, kubeconfig string) string {
-	server, known := kubeproxy.Server(kubeconfig)
-	if cnet == nil || !known {
+	text, err := endpoints.ServerURL(kubeconfig)
+	if cnet == nil || err != nil {
+		return ""
+	}
+	at, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	server, err := netip.ParseAddr(at.Hostname())
+	if err != nil { // to resolve a name is the node's business
 		return ""
 	}
 	pools, _ := ipam.ParsePools(poolTexts(cnet.Spec.IPPools)) // what is wrong with them, the dataplane says
@@ -171,7 +191,7 @@ func (r *KubeProxyReconciler) tell(ctx context.Context, pods []corev1.Pod, nodes
 			if err != nil {
 				log = "" // the failure stands without it; a pod that never started has no log
 			}
-			text := strings.ReplaceAll(kubeproxy.ProbeResult{}.Tailed(log).LogTail, "\n", " | ")
+			text := kubeproxy.ProbeResult{}.Tailed(log).OneLineTail()
 			r.logs[pod.UID] = crashLog{restarts: status.RestartCount, tail: text}
 		}
 		if tail := r.logs[pod.UID].tail; tail != "" {

@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -27,28 +29,29 @@ var phases = []v1alpha1.KubeProxyPhase{
 }
 
 func newKubeProxyMetrics(registry prometheus.Registerer) kubeProxyMetrics {
-	m := kubeProxyMetrics{
-		phase: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "lanyard_kubeproxy_phase",
-			Help: "1 for the phase that the change of kube-proxy is in, 0 for the others."}, []string{"phase"}),
-		modes: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "lanyard_kubeproxy_nodes",
-			Help: "Nodes by the mode that their kube-proxy reports."}, []string{"mode"}),
-		rollbacks: prometheus.NewCounter(prometheus.CounterOpts{Name: "lanyard_kubeproxy_rollbacks_total",
-			Help: "Changes of kube-proxy that were rolled back since the manager started."}),
-		preflightFailures: prometheus.NewCounter(prometheus.CounterOpts{Name: "lanyard_kubeproxy_preflight_failures_total",
-			Help: "Changes of kube-proxy that a node could not run in a trial since the manager started."}),
+	return kubeProxyMetrics{
+		phase: registered(registry, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "lanyard_kubeproxy_phase",
+			Help: "1 for the phase that the change of kube-proxy is in, 0 for the others."}, []string{"phase"})),
+		modes: registered(registry, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "lanyard_kubeproxy_nodes",
+			Help: "Nodes by the mode that their kube-proxy reports."}, []string{"mode"})),
+		rollbacks: registered(registry, prometheus.NewCounter(prometheus.CounterOpts{Name: "lanyard_kubeproxy_rollbacks_total",
+			Help: "Changes of kube-proxy that were rolled back since the manager started."})),
+		preflightFailures: registered(registry, prometheus.NewCounter(prometheus.CounterOpts{Name: "lanyard_kubeproxy_preflight_failures_total",
+			Help: "Changes of kube-proxy that a node could not run in a trial since the manager started."})),
 		last: &lastPhase{},
 	}
-	for _, c := range []prometheus.Collector{m.phase, m.modes, m.rollbacks, m.preflightFailures} {
-		if err := registry.Register(c); err != nil && !isRegistered(err) { // a second manager in one process shares them
-			panic(err)
-		}
-	}
-	return m
 }
 
-func isRegistered(err error) bool {
-	_, already := err.(prometheus.AlreadyRegisteredError) //nolint:errorlint // it is returned as it is
-	return already
+// registered registers a collector, or returns the one that a manager before this one in the same process has registered.
+func registered[C prometheus.Collector](registry prometheus.Registerer, c C) C {
+	err := registry.Register(c)
+	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		return already.ExistingCollector.(C) // of the same description, and made here alone
+	}
+	if err != nil {
+		panic(err) // a name that is no name, which a test would have shown
+	}
+	return c
 }
 
 func (m kubeProxyMetrics) observe(d kubeproxy.Decision, modes []v1alpha1.ObservedMode) {

@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"context"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,7 +44,7 @@ func (r *KubeProxyReconciler) warnings(o kubeProxyObservation, d kubeproxy.Decis
 	}
 	mode, declared := kubeproxy.Asked(o.facts)
 	outlook := kubeproxy.Outlook{Declared: declared, Document: o.facts.Config.Document, Image: o.facts.Image, Mode: mode,
-		Announcing: o.facts.Announcing, Uses: o.uses, Calico: r.dataplaneOfCalico(context.Background())}
+		Announcing: o.facts.Announcing, Uses: o.uses, Calico: o.calico}
 	for _, n := range o.facts.Nodes {
 		if n.Mode != "" && !slices.Contains(outlook.Running, n.Mode) {
 			outlook.Running = append(outlook.Running, n.Mode)

@@ -31,9 +31,13 @@ type Sources struct {
 // has to reach anyway; each control plane's; the ClusterIP. Remarks speak of what is left out.
 func List(s Sources) (list []Endpoint, remarks []string) {
 	if s.Kubeconfig != "" {
-		server, err := kubeconfigServer(s.Kubeconfig)
+		server, err := ServerURL(s.Kubeconfig)
+		var e Endpoint
 		if err == nil {
-			list = append(list, server)
+			e, err = urlEndpoint(server)
+		}
+		if err == nil {
+			list = append(list, e)
 		} else {
 			remarks = append(remarks, fmt.Sprintf("kube-proxy's own API server is left out: %v", err))
 		}
@@ -55,17 +59,17 @@ func List(s Sources) (list []Endpoint, remarks []string) {
 	return append(list, clusterIPs...), remarks
 }
 
-// kubeconfigServer returns the server of a kubeconfig's current context.
-func kubeconfigServer(kubeconfig string) (Endpoint, error) {
+// ServerURL returns the server of a kubeconfig's current context, as it is written.
+func ServerURL(kubeconfig string) (string, error) {
 	config, err := clientcmd.Load([]byte(kubeconfig))
 	if err != nil {
-		return Endpoint{}, errors.New("its kubeconfig is no valid YAML of that kind")
+		return "", errors.New("its kubeconfig is no valid YAML of that kind")
 	}
 	current := config.Contexts[config.CurrentContext]
 	if current == nil || config.Clusters[current.Cluster] == nil {
-		return Endpoint{}, fmt.Errorf("its kubeconfig's current-context %q names no cluster", config.CurrentContext)
+		return "", fmt.Errorf("its kubeconfig's current-context %q names no cluster", config.CurrentContext)
 	}
-	return urlEndpoint(config.Clusters[current.Cluster].Server)
+	return config.Clusters[current.Cluster].Server, nil
 }
 
 // urlEndpoint is the endpoint of an API server's URL. One with a path is a proxy's, which does not show the API servers' certificate.

@@ -7,6 +7,13 @@ import (
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 )
 
+// The modes, as texts.
+const (
+	iptables = string(v1alpha1.ProxyModeIPTables)
+	ipvs     = string(v1alpha1.ProxyModeIPVS)
+	nftables = string(v1alpha1.ProxyModeNFTables)
+)
+
 // goal is where a change goes, and the step that it takes now.
 type goal struct {
 	// asked is the declaration in short.
@@ -25,7 +32,7 @@ type goal struct {
 
 // Effective is the mode that kube-proxy runs for a configured one: iptables when it is left open.
 func Effective(configured string) string {
-	return cmp.Or(configured, string(v1alpha1.ProxyModeIPTables))
+	return cmp.Or(configured, iptables)
 }
 
 // goal finds what should be: what the spec declares; the configuration of before, while its change is rolled back or once it was; or what
@@ -36,7 +43,7 @@ func (f Facts) goal() goal {
 		g.want, g.restoring = FieldsOf(f.Ledger.Original.Settings, f.Ledger.Touched), true
 		g.asked = "restore-" + identity(g.want)
 	} else {
-		g.want = Declared(f.Spec, f.Announcing, cmp.Or(string(f.Spec.Mode), Effective(f.Config.Settings[PathMode])))
+		_, g.want = Asked(f)
 		g.asked = identity(g.want)
 	}
 	var before *Revision
@@ -53,7 +60,7 @@ func (f Facts) goal() goal {
 	g.mode = f.modeOf(g.want)
 	g.next, g.stepMode = g.want, g.mode
 	if f.detours(g) {
-		g.stepMode = string(v1alpha1.ProxyModeNFTables)
+		g.stepMode = nftables
 		g.next = g.want.With(PathMode, g.stepMode)
 	}
 	return g
@@ -103,7 +110,6 @@ func (f Facts) arrived(g goal) bool {
 
 // opposite says whether one mode is iptables and the other ipvs.
 func opposite(a, b string) bool {
-	const iptables, ipvs = string(v1alpha1.ProxyModeIPTables), string(v1alpha1.ProxyModeIPVS)
 	return a == iptables && b == ipvs || a == ipvs && b == iptables
 }
 

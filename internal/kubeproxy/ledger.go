@@ -1,8 +1,6 @@
 package kubeproxy
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -146,7 +144,7 @@ func (l Ledger) corrections(now time.Time) []time.Time {
 
 // intact says whether nobody but Lanyard has written a document since Original.
 func (l Ledger) intact(document string) bool {
-	return l.Original != nil && (document == l.Original.Document || slices.Contains(l.Wrote, digest(document)))
+	return l.Original != nil && (document == l.Original.Document || slices.Contains(l.Wrote, digits(document)))
 }
 
 // touch adds settings to those that Lanyard has changed.
@@ -158,12 +156,6 @@ func (l *Ledger) touch(changes []Change) {
 	}
 }
 
-// digest is a document in short.
-func digest(document string) string {
-	sum := sha256.Sum256([]byte(document))
-	return hex.EncodeToString(sum[:5])
-}
-
 // identity is a declaration in short: equal settings have equal ones.
 func identity(want Fields) string {
 	var lines []string
@@ -171,5 +163,5 @@ func identity(want Fields) string {
 	for _, p := range want.Paths() {
 		lines = append(lines, string(p)+"="+settings[p])
 	}
-	return digest(strings.Join(lines, "\n"))
+	return digits(strings.Join(lines, "\n"))
 }

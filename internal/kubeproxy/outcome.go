@@ -17,7 +17,7 @@ func (r roll) inspect() (Decision, bool) {
 	var left []string
 	running := 0
 	for _, n := range r.ready() {
-		probe := Probe{Kind: ProbeSurvey, Node: n.Name, Hash: Hash(r.Config.Document, r.Image), Mode: r.stepMode}
+		probe := r.searched(n, r.stepMode)
 		p = append(p, probe)
 		result := r.Probes[probe.Key()]
 		switch found := slices.Concat(n.Residue, result.Leftovers); {

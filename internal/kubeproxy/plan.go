@@ -204,7 +204,7 @@ func (r roll) noted() bool {
 
 // version is config.conf in short, with when it was written: somebody may write the same again after Lanyard has written over it.
 func (f Facts) version() string {
-	return digest(f.Config.Document + f.Written.UTC().Format(time.RFC3339))
+	return digits(f.Config.Document + f.Written.UTC().Format(time.RFC3339))
 }
 
 // settledOnce says whether every node has run what is asked, or what it was rolled back to: what differs now, others have changed since.
@@ -301,7 +301,7 @@ func (r roll) writeDown(edited string, changes []Change) (Decision, bool) {
 		}
 	}
 	if l.intact(r.Config.Document) {
-		l.Wrote = []string{digest(edited), digest(r.Config.Document)}
+		l.Wrote = []string{digits(edited), digits(r.Config.Document)}
 	} else {
 		l.Wrote = nil
 	}

@@ -3,7 +3,6 @@ package kubeproxy
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 )
@@ -11,15 +10,29 @@ import (
 // trial is a configuration that nodes have to show to run before it is written.
 type trial struct{ mode, document, hash string }
 
+func (r roll) trial(mode, document string) trial {
+	return trial{mode, document, Hash(document, r.Image)}
+}
+
+// on is the probe that makes a node show it.
+func (t trial) on(n Node) Probe {
+	return Probe{Kind: ProbeShadow, Node: n.Name, Hash: t.hash, Mode: t.mode, Document: t.document}
+}
+
+// searched is the probe that lists the rules of a node while config.conf is as it is; mode is the one that runs there.
+func (r roll) searched(n Node, mode string) Probe {
+	return Probe{Kind: ProbeSurvey, Node: n.Name, Hash: Hash(r.Config.Document, r.Image), Mode: mode}
+}
+
 // candidates are the configurations of this step and of those after it, in order. To go back needs no proof.
 func (r roll) candidates(edited string) ([]trial, error) {
-	all := []trial{{r.stepMode, edited, Hash(edited, r.Image)}}
+	all := []trial{r.trial(r.stepMode, edited)}
 	if r.stepMode != r.mode {
 		last, _, err := Edit(edited, r.want)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, trial{r.mode, last, Hash(last, r.Image)})
+		all = append(all, r.trial(r.mode, last))
 	}
 	return all, nil
 }
@@ -73,7 +86,7 @@ func (r roll) probe(candidates []trial, nodes []Node) probing {
 	var p probing
 	for _, n := range nodes {
 		for _, c := range candidates {
-			probe := Probe{Kind: ProbeShadow, Node: n.Name, Hash: c.hash, Mode: c.mode, Document: c.document}
+			probe := c.on(n)
 			p.probes = append(p.probes, probe)
 			switch result := r.Probes[probe.Key()]; {
 			case result.State == ProbePassed:
@@ -89,7 +102,7 @@ func (r roll) probe(candidates []trial, nodes []Node) probing {
 func inMode(mode string, result ProbeResult) string {
 	message := "in mode " + mode + ", " + result.Message
 	if result.LogTail != "" {
-		message += " (" + strings.ReplaceAll(result.LogTail, "\n", " | ") + ")"
+		message += " (" + result.OneLineTail() + ")"
 	}
 	return message
 }
@@ -97,7 +110,7 @@ func inMode(mode string, result ProbeResult) string {
 // survey adds a look at the rules that each node has now: what a shadow cannot see there is told as a warning, and holds nothing up.
 func (p probing) survey(r roll) probing {
 	for _, n := range r.ready() {
-		probe := Probe{Kind: ProbeSurvey, Node: n.Name, Hash: Hash(r.Config.Document, r.Image), Mode: n.Mode}
+		probe := r.searched(n, n.Mode)
 		p.probes = append(p.probes, probe)
 		if r.Probes[probe.Key()].State != ProbeRunning {
 			p.passed++
@@ -119,7 +132,7 @@ func (r roll) passed(document string) []string {
 
 // proven says whether a node has shown that it can run a configuration, or runs what ran before.
 func (r roll) proven(n Node, document string) bool {
-	key := Probe{Kind: ProbeShadow, Node: n.Name, Hash: Hash(document, r.Image)}.Key()
+	key := r.trial(r.stepMode, document).on(n).Key()
 	return !r.holds(probeFirst) || r.back || r.listed(n) || r.Probes[key].State == ProbePassed
 }
 

@@ -72,6 +72,7 @@ type ProbeResult struct {
 // Hash returns 10 hexadecimal digits that stand for a document and an image.
 func Hash(document, image string) string { return digits(document, image) }
 
+// digits returns 10 hexadecimal digits that stand for the texts together.
 func digits(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:])[:10]

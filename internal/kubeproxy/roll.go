@@ -71,10 +71,10 @@ func (r roll) nodes() (Decision, bool) {
 	if i := slices.IndexFunc(g.flying, func(n Node) bool { return r.failure(n) != "" }); i >= 0 {
 		return r.fail(g.flying[i], r.failure(g.flying[i])), true
 	}
-	if i := slices.IndexFunc(g.hurt, r.hurtsForLong); i >= 0 && r.rollsBack() {
-		return r.fail(g.hurt[i], r.doing(g.hurt[i])), true
+	if len(g.hurt) > 0 && r.hurtsForLong() && r.rollsBack() {
+		return r.fail(g.hurt[0], r.doing(g.hurt[0])), true
 	}
-	shown := r.probe([]trial{{r.stepMode, r.Config.Document, Hash(r.Config.Document, r.Image)}}, g.unproven)
+	shown := r.probe([]trial{r.trial(r.stepMode, r.Config.Document)}, g.unproven)
 	if i := slices.IndexFunc(g.unproven, func(n Node) bool { return shown.failed != nil && n.Name == shown.failed.Node && n.down() }); i >= 0 {
 		d := r.fail(g.unproven[i], shown.failed.Message) // it came back, and started on what it cannot run
 		d.Probes = shown.probes
@@ -96,10 +96,10 @@ func (r roll) adopts() bool {
 
 // keep are the probes of nodes that wait for their restart, where nothing but a probe's result says that they can run it.
 func (r roll) keep(waiting []Node) []Probe {
-	hash := Hash(r.Config.Document, r.Image)
+	current := r.trial(r.stepMode, r.Config.Document)
 	var p []Probe
 	for _, n := range waiting {
-		probe := Probe{Kind: ProbeShadow, Node: n.Name, Hash: hash, Mode: r.stepMode, Document: r.Config.Document}
+		probe := current.on(n)
 		if !r.listed(n) && r.holds(probeFirst) && !r.back && r.Probes[probe.Key()].State == ProbePassed {
 			p = append(p, probe)
 		}
@@ -222,7 +222,7 @@ func (r roll) out(g groups) []Node {
 
 // limit is how many nodes may be without a verified kube-proxy at once: one until one has shown that the configuration works.
 func (r roll) limit() int {
-	canary := slices.ContainsFunc(r.Nodes, func(n Node) bool { return n.Pod != nil && r.fresh(*n.Pod) && r.verified(n) })
+	canary := slices.ContainsFunc(r.Nodes, r.renewed)
 	if r.Spec == nil || r.holds(canaryFirst) && !canary {
 		return 1
 	}
@@ -245,7 +245,7 @@ func (r roll) pauseTime() time.Duration {
 // pauseLeft is how long the node that was verified last has to stay so before the next is restarted.
 func (r roll) pauseLeft() (left time.Duration, node string) {
 	for _, n := range r.ordered() {
-		if n.Pod == nil || !r.fresh(*n.Pod) || !r.verified(n) {
+		if !r.renewed(n) {
 			continue
 		}
 		rest := r.pauseTime()
@@ -285,7 +285,7 @@ func (r roll) phase() v1alpha1.KubeProxyPhase {
 	switch {
 	case r.back:
 		return v1alpha1.PhaseRollingBack
-	case r.own() && !slices.ContainsFunc(r.Nodes, func(n Node) bool { return n.Pod != nil && r.fresh(*n.Pod) && r.verified(n) }):
+	case r.own() && !slices.ContainsFunc(r.Nodes, r.renewed):
 		return v1alpha1.PhaseCanary
 	}
 	return v1alpha1.PhaseRolling
@@ -315,7 +315,7 @@ func (r roll) rollsBack() bool {
 }
 
 // hurtsForLong says whether a node that came to run as asked before the last write has had as much time as the others to mend.
-func (r roll) hurtsForLong(Node) bool { return r.Now.Sub(r.Written) >= verifyWithin }
+func (r roll) hurtsForLong() bool { return r.Now.Sub(r.Written) >= verifyWithin }
 
 func namesOf(nodes []Node) []string {
 	var all []string

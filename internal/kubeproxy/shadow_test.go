@@ -123,8 +123,8 @@ func TestReadSyncs(t *testing.T) {
 	}{
 		"both families are written":                 {bothSynced, Syncs{Families: map[string]bool{"IPv4": true, "IPv6": true}}},
 		"a family is queued and not written yet":    {v4Only, Syncs{Families: map[string]bool{"IPv4": true, "IPv6": false}}},
-		"a time of zero is none":                    {metricQueued + " 5\n" + metricSynced + " 0\n", Syncs{Families: map[string]bool{"": false}}},
-		"before 1.33 families are not told apart":   {metricQueued + " 5\n" + metricSynced + " 6\n", Syncs{Families: map[string]bool{"": true}}},
+		"a time of zero is none":                    {MetricQueued + " 5\n" + MetricWritten + " 0\n", Syncs{Families: map[string]bool{"": false}}},
+		"before 1.33 families are not told apart":   {MetricQueued + " 5\n" + MetricWritten + " 6\n", Syncs{Families: map[string]bool{"": true}}},
 		"nothing is queued while Services are read": {"process_start_time_seconds 1\n", Syncs{Families: map[string]bool{}}},
 		"failures of all kinds and families are added": {`kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv4"} 2
 kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv6"} 1
@@ -133,7 +133,7 @@ kubeproxy_sync_proxy_rules_iptables_restore_failures_total 1
 `, Syncs{Families: map[string]bool{}, Failures: 5}},
 		"a partial restore that failed is made good by a full one": {"kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total 3\n",
 			Syncs{Families: map[string]bool{}}},
-		"what is malformed is passed over": {metricSynced + "\n" + metricSynced + "{\n" + metricSynced + "} x\n" + metricQueued + "{a=\"b\"} 1 2\n",
+		"what is malformed is passed over": {MetricWritten + "\n" + MetricWritten + "{\n" + MetricWritten + "} x\n" + MetricQueued + "{a=\"b\"} 1 2\n",
 			Syncs{Families: map[string]bool{"": false}}},
 	} {
 		t.Run(name, func(t *testing.T) {

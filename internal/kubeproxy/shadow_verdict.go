@@ -32,36 +32,25 @@ type Syncs struct {
 	Failures int
 }
 
-// The metrics that tell. A family's rules are queued once it works in it, so that this has the families that the other may lack.
-const (
-	metricPrefix = "kubeproxy_sync_proxy_rules_"
-	metricQueued = metricPrefix + "last_queued_timestamp_seconds"
-	metricSynced = metricPrefix + "last_timestamp_seconds"
-)
-
 // failureMetrics count what failed. A partial restore that failed is made good by a full one, which counts by itself.
-var failureMetrics = []string{
-	metricPrefix + "iptables_restore_failures_total",
-	metricPrefix + "nftables_sync_failures_total",
-	metricPrefix + "nftables_cleanup_failures_total",
-}
+var failureMetrics = []string{MetricIPTablesFailures, MetricNFTablesFailures, metricPrefix + "nftables_cleanup_failures_total"}
 
 // ReadSyncs reads them from what kube-proxy answers for /metrics.
 func ReadSyncs(metrics io.Reader) (Syncs, error) {
 	s := Syncs{Families: map[string]bool{}}
 	lines := bufio.NewScanner(metrics)
 	for lines.Scan() {
-		name, family, value, ok := sample(lines.Text())
+		sample, err := ReadSample(lines.Text(), ofRules)
 		switch {
-		case !ok || value == 0:
-		case name == metricQueued:
-			if _, known := s.Families[family]; !known {
-				s.Families[family] = false
+		case err != nil || sample.Value == 0:
+		case sample.Name == MetricQueued:
+			if _, known := s.Families[sample.Family]; !known {
+				s.Families[sample.Family] = false
 			}
-		case name == metricSynced:
-			s.Families[family] = true
-		case slices.Contains(failureMetrics, name):
-			s.Failures += int(value)
+		case sample.Name == MetricWritten:
+			s.Families[sample.Family] = true
+		case slices.Contains(failureMetrics, sample.Name):
+			s.Failures += int(sample.Value)
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -70,31 +59,8 @@ func ReadSyncs(metrics io.Reader) (Syncs, error) {
 	return s, nil
 }
 
-// familyLabel is how the metrics name the IP family.
-var familyLabel = regexp.MustCompile(`ip_family="([^"]*)"`)
-
-// sample reads a line of the Prometheus text format, if it is one of kube-proxy's own.
-func sample(line string) (name, family string, value float64, ok bool) {
-	if !strings.HasPrefix(line, metricPrefix) {
-		return "", "", 0, false
-	}
-	name, rest, labelled := strings.Cut(line, "{")
-	if labelled {
-		var labels string
-		labels, rest, _ = strings.Cut(rest, "}")
-		if found := familyLabel.FindStringSubmatch(labels); found != nil {
-			family = found[1]
-		}
-	} else {
-		name, rest, _ = strings.Cut(line, " ")
-	}
-	fields := strings.Fields(rest) // a time may follow the value
-	if len(fields) == 0 {
-		return "", "", 0, false
-	}
-	value, err := strconv.ParseFloat(fields[0], 64)
-	return name, family, value, err == nil
-}
+// ofRules says whether a metric is one of kube-proxy's work on its rules.
+func ofRules(name string) bool { return strings.HasPrefix(name, metricPrefix) }
 
 // missing says what the answer lacks for the shadow to have passed; empty when it lacks nothing.
 func (a Answer) missing(mode string) string {
@@ -170,6 +136,9 @@ func (r ProbeResult) Tailed(log string) ProbeResult {
 	r.LogTail = tail(strings.Join(lines, ""))
 	return r
 }
+
+// OneLineTail is the log's tail as a condition has it.
+func (r ProbeResult) OneLineTail() string { return strings.ReplaceAll(r.LogTail, "\n", " | ") }
 
 // failure is the message of a shadow that failed.
 func failure(mode, what, why string) string {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -120,7 +121,7 @@ func resolved(n *yaml.Node) *yaml.Node {
 // judge applies the rules to each known field that has a value. What a rule finds is a problem, or only a doubt where kube-proxy does not
 // look and Lanyard does not write.
 func (c draft) judge() (problems, doubts []Problem) {
-	for _, path := range slices.Sorted(mapKeys(knownFields)) {
+	for _, path := range slices.Sorted(maps.Keys(knownFields)) {
 		value, isThere := find(c.values, strings.Split(path, "."))
 		if !isThere {
 			continue
@@ -143,17 +144,6 @@ func (c draft) judge() (problems, doubts []Problem) {
 		}
 	}
 	return problems, doubts
-}
-
-// mapKeys yields the keys of a map.
-func mapKeys[V any](m map[string]V) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for key := range m {
-			if !yield(key) {
-				return
-			}
-		}
-	}
 }
 
 // gate says whether a feature gate is on in the document.

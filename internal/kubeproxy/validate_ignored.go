@@ -2,6 +2,7 @@ package kubeproxy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -46,7 +47,7 @@ func (c draft) unknown(path string, key *yaml.Node) Problem {
 func nearest(path string) []string {
 	best := 3 // more than two letters apart is another word
 	var found []string
-	for _, field := range slices.Sorted(mapKeys(knownFields)) {
+	for _, field := range slices.Sorted(maps.Keys(knownFields)) {
 		name, wanted := lastKey(field), lastKey(path)
 		apart := distance(strings.ToLower(name), strings.ToLower(wanted))
 		if 3*apart > len(wanted) || apart >= 3 || apart > best {

@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 )
 
 // The minor versions of kube-proxy, all of major version 1, with which a rule begins.
@@ -43,9 +41,9 @@ func Version(image string) (minor int, ok bool) {
 // DefaultMode is the mode that a kube-proxy of the minor version runs where its configuration leaves it open.
 func DefaultMode(minor int) string {
 	if minor >= nftablesDefault {
-		return string(v1alpha1.ProxyModeNFTables)
+		return nftables
 	}
-	return string(v1alpha1.ProxyModeIPTables)
+	return iptables
 }
 
 // ruleset is the kube-proxy whose rules apply.

@@ -78,6 +78,9 @@ func (r roll) verified(n Node) bool {
 	return r.runs(n) && (!r.holds(wholeProof) || n.Rules != v1alpha1.RulesPending && n.Blocked == "")
 }
 
+// renewed says whether the node's kube-proxy has been made since the last write, and runs as asked.
+func (r roll) renewed(n Node) bool { return n.Pod != nil && r.fresh(*n.Pod) && r.verified(n) }
+
 // others are the step's settings besides the mode.
 func (r roll) others() []string {
 	var all []string

@@ -1,7 +1,6 @@
 package kubeproxy
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,13 +73,6 @@ func Warnings(o Outlook) []string {
 	return all
 }
 
-// The modes, as texts.
-const (
-	iptables = string(v1alpha1.ProxyModeIPTables)
-	ipvs     = string(v1alpha1.ProxyModeIPVS)
-	nftables = string(v1alpha1.ProxyModeNFTables)
-)
-
 // leaves says whether a node runs the mode and is to run another.
 func (o Outlook) leaves(mode string) bool { return o.Mode != mode && slices.Contains(o.Running, mode) }
 
@@ -89,7 +81,7 @@ func (o Outlook) versionUnknown(rules ruleset) string {
 		return ""
 	}
 	return fmt.Sprintf("The image %s of DaemonSet %s/%s does not tell kube-proxy's version: the rules of 1.%d are applied, so give the image a "+
-		"tag like v1.%d.0 if the cluster's is another", cmp.Or(rules.image, `""`), Namespace, Name, newestKnown, newestKnown)
+		"tag like v1.%d.0 if the cluster's is another", rules.image, Namespace, Name, newestKnown, newestKnown)
 }
 
 func (o Outlook) ipvsEnds(rules ruleset) string {

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
 )
 
 // proxyMetrics are what counts of kube-proxy's metrics.
@@ -25,17 +24,11 @@ type proxyMetrics struct {
 	nodePortPackets, invalidPackets float64
 }
 
-// The metrics that are read.
+// The metrics that are read besides those of the rules.
 const (
 	metricStart           = "process_start_time_seconds"
-	metricWritten         = "kubeproxy_sync_proxy_rules_last_timestamp_seconds"
-	metricQueued          = "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds"
 	metricNodePortPackets = "kubeproxy_iptables_localhost_nodeports_accepted_packets_total"
 	metricInvalidPackets  = "kubeproxy_iptables_ct_state_invalid_dropped_packets_total"
-	// Both count attempts of which nothing was written. That stale chains stay a little longer (…_nftables_cleanup_failures_total) leaves the
-	// rules right, and a part that cannot be written (…_iptables_partial_restore_failures_total) is also counted as a failure to restore.
-	metricNFTablesFailures = "kubeproxy_sync_proxy_rules_nftables_sync_failures_total"
-	metricIPTablesFailures = "kubeproxy_sync_proxy_rules_iptables_restore_failures_total"
 )
 
 // endOfTime is the year 5138, in seconds since 1970: a start after it cannot be, and one much later cannot be written in a report.
@@ -65,28 +58,11 @@ func readMetrics(text io.Reader) (proxyMetrics, error) {
 
 // add takes a line in. One of a metric that is not read is passed over.
 func (m *proxyMetrics) add(line string) error {
-	end := strings.IndexAny(line, "{ ")
-	if end < 0 || line[0] == '#' {
-		return nil
+	sample, err := kubeproxy.ReadSample(line, func(name string) bool { return m.taking(name) != nil })
+	if err == nil && sample.Name != "" {
+		m.taking(sample.Name)(sample.Family, sample.Value)
 	}
-	name, rest := line[:end], line[end:]
-	take := m.taking(name)
-	if take == nil {
-		return nil
-	}
-	family := ""
-	if brace := strings.LastIndexByte(rest, '}'); brace >= 0 {
-		_, after, _ := strings.Cut(rest[:brace], `ip_family="`)
-		family, _, _ = strings.Cut(after, `"`)
-		rest = rest[brace+1:]
-	}
-	text, _, _ := strings.Cut(strings.TrimSpace(rest), " ") // a time may follow
-	value, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return fmt.Errorf("reading %s of its metrics: %w", name, err)
-	}
-	take(family, value)
-	return nil
+	return err
 }
 
 // taking returns what takes in a value of a metric; nil when it is not read.
@@ -98,11 +74,13 @@ func (m *proxyMetrics) taking(name string) func(family string, value float64) {
 				m.started = time.Unix(int64(value), 0).UTC()
 			}
 		}
-	case metricWritten:
+	case kubeproxy.MetricWritten:
 		return func(family string, value float64) { m.written[family] = value }
-	case metricQueued:
+	case kubeproxy.MetricQueued:
 		return func(family string, value float64) { m.queued[family] = value }
-	case metricNFTablesFailures, metricIPTablesFailures:
+	// That stale chains stay a little longer (…_nftables_cleanup_failures_total) leaves the rules right, and a part that cannot be written
+	// (…_iptables_partial_restore_failures_total) is also counted as a failure to restore.
+	case kubeproxy.MetricNFTablesFailures, kubeproxy.MetricIPTablesFailures:
 		return func(_ string, value float64) { m.failures += value }
 	case metricNodePortPackets:
 		return func(_ string, value float64) { m.nodePortPackets += value }

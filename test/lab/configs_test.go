@@ -23,19 +23,25 @@ func TestConfigsGolden(t *testing.T) {
 		"kubeletconfiguration+merge.json": kubeletPatch(lab{name: "test"}.cgroup(wl.name)),
 	} {
 		t.Run(file, func(t *testing.T) {
-			golden := filepath.Join("testdata", file)
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatalf("%v; make it with: go test ./test/lab -update", err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("configuration (-want +got):\n%s", diff)
-			}
+			compareGolden(t, file, got)
 		})
+	}
+}
+
+// compareGolden compares a text with a file in testdata, or writes it there with -update.
+func compareGolden(t *testing.T, file, got string) {
+	t.Helper()
+	golden := filepath.Join("testdata", file)
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatalf("%v; make it with: go test ./test/lab -update", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
 	}
 }

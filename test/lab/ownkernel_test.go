@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,19 +11,7 @@ import (
 func TestKernelArgumentsGolden(t *testing.T) {
 	l := lab{name: "test", state: "/cache/lanyard/labs/test", cache: "/cache/lanyard"}
 	got := strings.Join(l.kernelArguments(withOwnKernel("k8s-uml-01", "192.168.1.191", "10.244.61.0/24"), "2096.018"), "\n") + "\n"
-	golden := filepath.Join("testdata", "kernel-arguments")
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatalf("%v; make it with: go test ./test/lab -update", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("arguments (-want +got):\n%s", diff)
-	}
+	compareGolden(t, "kernel-arguments", got)
 }
 
 func TestClock(t *testing.T) {
