@@ -76,7 +76,7 @@ func (c *cluster) note(format string, args ...any) {
 // newCluster makes 1 to 6 nodes in some mode. In some clusters a node's kernel lacks a mode, and in some a node fails in a mode that its
 // probe showed to work.
 func newCluster(seed uint64, off safeguard, read library) *cluster {
-	c := &cluster{rng: rand.New(rand.NewPCG(seed, 5)), waits: Waits{}, verified: map[string]time.Time{}, away: map[string]time.Time{}, //nolint:gosec // a seeded history
+	c := &cluster{rng: rand.New(rand.NewPCG(seed, 5)), waits: Waits{}, verified: map[string]time.Time{}, away: map[string]time.Time{},
 		probed: map[ProbeKey]*probeRun{}, read: read}
 	mode := c.oneOf(allModes...)
 	c.Facts = Facts{Layout: Layout{Managed: true}, Now: at(0), Announcing: c.hits(2), Image: "kube-proxy:v1.36.3", off: off}
@@ -158,7 +158,7 @@ func (c *cluster) live(m *machine) {
 		m.start(c.Now, document, c.Now.Before(c.broken))
 	}
 	c.memory.shown = c.memory.shown || m.working() && m.runs == c.configured()
-	m.ours = m.ours && !(m.working() && m.runs == c.configured())
+	m.ours = m.ours && (!m.working() || m.runs != c.configured())
 	if m.Ready && !m.mute && m.Witness == Silent && !c.hits(4) {
 		m.report()
 	}

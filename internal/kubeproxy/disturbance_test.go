@@ -1,6 +1,7 @@
 package kubeproxy
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -22,13 +23,7 @@ func (c *cluster) disturb() {
 		m.stop(c.Now)
 		m.kernel = map[string]bool{}
 	case 4:
-		c.note("the manager restarts")
-		c.waits, c.verified, c.away = Waits{}, map[string]time.Time{}, map[string]time.Time{}
-		for key, run := range c.probed {
-			if run.result.State != ProbeRunning { // its pod is gone, and its result was kept in memory
-				delete(c.probed, key)
-			}
-		}
+		c.restart()
 	case 5: // with the values that are there, or those of its own configuration
 		text := c.Config.Document
 		if c.hits(2) || c.Config.Err != nil {
@@ -56,6 +51,13 @@ func (c *cluster) disturb() {
 	case 14:
 		c.vary()
 	}
+}
+
+// restart restarts the manager: a probe's result is lost with its memory, for the pod is gone.
+func (c *cluster) restart() {
+	c.note("the manager restarts")
+	c.waits, c.verified, c.away = Waits{}, map[string]time.Time{}, map[string]time.Time{}
+	maps.DeleteFunc(c.probed, func(_ ProbeKey, run *probeRun) bool { return run.result.State != ProbeRunning })
 }
 
 // stop pauses what goes on, in either way, or ends the pause.

@@ -43,16 +43,15 @@ type machine struct {
 	// holds is how many addresses it answers for while others do not in its place.
 	holds int
 	// ours says that the plan restarted it and that it has not run as asked since. changed is when its process was started or ended last.
-	ours     bool
-	changed  time.Time
-	restarts int
+	ours    bool
+	changed time.Time
 	// off is until when its power is off; zero when it is on.
 	off time.Time
 }
 
 // working says whether connections to Services work on the machine: rules of some process are there, and no process that removed them died.
 func (m *machine) working() bool {
-	return m.runs != "" && m.rules && !(m.faulty[m.runs] && m.fault == leadsAway)
+	return m.runs != "" && m.rules && (!m.faulty[m.runs] || m.fault != leadsAway)
 }
 
 // report lets a machine's speaker ask its kube-proxy.

@@ -114,7 +114,7 @@ func TestSimulation(t *testing.T) {
 			t.Parallel()
 			read := library{}
 			for seed := part; seed < histories; seed += parts {
-				if failure := newCluster(uint64(seed), 0, read).failure(); failure != "" { //nolint:gosec // seeds are not negative
+				if failure := newCluster(uint64(seed), 0, read).failure(); failure != "" {
 					t.Fatalf("at seed %d:\n%s", seed, failure)
 				}
 			}
@@ -131,21 +131,21 @@ func TestSimulationCatchesMutations(t *testing.T) {
 		// missed is a part of the violation.
 		missed string
 	}{
-		"a configuration that nobody has tried is written":         {probeFirst, 100, "cannot run"},
-		"any number of nodes is restarted at once":                 {oneAtATime, 100, "others are without kube-proxy"},
-		"the second node does not wait for the first":              {canaryFirst, 400, "others are without kube-proxy"},
-		"restarts by others are not counted":                       {countUnplanned, 400, "others are without kube-proxy"},
-		"a roll that fails stays where it is":                      {rollBack, 100, "is not taken back"},
-		"what was rolled back is tried again":                      {tryOnce, 100, "although it was rolled back"},
-		"iptables follows ipvs at once":                            {byNFTables, 100, "at once"},
-		"a mode is proof enough":                                   {wholeProof, 100, "done"},
-		"nodes that work come before one that has kube-proxy down": {mendFirst, 400, "and could restart it"},
+		"a configuration that nobody has tried is written":         {probeFirst, 30, "cannot run"},
+		"any number of nodes is restarted at once":                 {oneAtATime, 30, "others are without kube-proxy"},
+		"the second node does not wait for the first":              {canaryFirst, 30, "others are without kube-proxy"},
+		"restarts by others are not counted":                       {countUnplanned, 200, "others are without kube-proxy"},
+		"a roll that fails stays where it is":                      {rollBack, 30, "is not taken back"},
+		"what was rolled back is tried again":                      {tryOnce, 30, "although it was rolled back"},
+		"iptables follows ipvs at once":                            {byNFTables, 30, "at once"},
+		"a mode is proof enough":                                   {wholeProof, 60, "done"},
+		"nodes that work come before one that has kube-proxy down": {mendFirst, 100, "and could restart it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			read := library{}
 			for seed := range tc.within {
-				c := newCluster(uint64(seed), tc.off, read) //nolint:gosec // seeds are not negative
+				c := newCluster(uint64(seed), tc.off, read)
 				c.history()
 				if slices.ContainsFunc(c.violations, func(v string) bool { return strings.Contains(v, tc.missed) }) {
 					t.Logf("seen at seed %d: %s", seed, c.violations[0])
