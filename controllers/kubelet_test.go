@@ -63,9 +63,9 @@ func (k *kubelet) serve() {
 	k.mode <- ""
 	current := func() string { mode := <-k.mode; k.mode <- mode; return mode }
 	mux := http.NewServeMux()
-	mux.HandleFunc("/proxyMode", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, current()) }) //nolint:errcheck // the asker sees it
+	mux.HandleFunc("/proxyMode", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, current()) })
 	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, "process_start_time_seconds 1\nkubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family=\"IPv4\"} %d\n", time.Now().Unix()) //nolint:errcheck // the asker sees it
+		fmt.Fprintf(w, "process_start_time_seconds 1\nkubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family=\"IPv4\"} %d\n", time.Now().Unix())
 	})
 	server := &http.Server{Addr: fmt.Sprintf("%s:%d", shadowIP, kubeproxy.ShadowPort), Handler: mux, ReadHeaderTimeout: time.Second}
 	listener, err := net.Listen("tcp", server.Addr)

@@ -69,9 +69,6 @@ func Mode(document string) (string, error) {
 	}
 }
 
-// strictARP is the field that keeps ipvs nodes from answering ARP for every Service's address.
-var strictARP = PathStrictARP.keys()
-
 // parse reads the document and returns its mapping, with every place, and what it says to kube-proxy, whose YAML is an older one: `no` is
 // false there.
 func parse(document string) (root *yaml.Node, values map[string]any, err error) {

@@ -105,6 +105,34 @@ func (f Facts) failing() Facts {
 	return f
 }
 
+func TestInspection(t *testing.T) {
+	all := rolling(node("a", "nftables", at(10)))
+	searching := goingOn(v1alpha1.PhaseInspecting, "1 of 1 nodes run mode nftables; searching every node for what the mode before has left: 0 of 1 done").
+		trying(survey("a", "nftables", config("nftables"))).of(1, "a")
+	cases{
+		"every node is searched when the mode has changed": {all, searching},
+		"when nothing is left, the configuration is one that works": {
+			all.probed(ProbePassed),
+			underway(rollPhase, "1 of 1 nodes run mode nftables; every node runs as asked").records(all.ledger(func(l *Ledger) {
+				l.Applied, l.Attempt, l.Good = l.Attempt.Asked, nil, []Revision{*rev(config("nftables"))}
+			}).Ledger).of(1, "a"),
+		},
+		"a node that cannot be searched in the end holds nothing up": {
+			all.probed(ProbeFailed),
+			underway(rollPhase, "1 of 1 nodes run mode nftables; every node runs as asked").records(all.ledger(func(l *Ledger) {
+				l.Applied, l.Attempt, l.Good = l.Attempt.Asked, nil, []Revision{*rev(config("nftables"))}
+			}).Ledger).of(1, "a"),
+		},
+		"another setting of the same mode leaves nothing behind": {
+			asking(strictText, node("a", "ipvs", at(10), with(PathStrictARP, "true"))).asksFor("ipvs").announcing().attempting(relaxedText),
+			underway(rollPhase, "1 of 1 nodes run mode ipvs with ipvs.strictARP: true; every node runs as asked").
+				records(asking(strictText).asksFor("ipvs").announcing().attempting(relaxedText).ledger(func(l *Ledger) {
+					l.Applied, l.Attempt, l.Good = l.Attempt.Asked, nil, []Revision{*rev(strictText)}
+				}).Ledger).of(1, "a"),
+		},
+	}.test(t)
+}
+
 func TestDetour(t *testing.T) {
 	half := asking(config("nftables"), node("a", "nftables", at(10))).asksFor("ipvs").attempting(config("iptables")).ledger(func(l *Ledger) {
 		l.Attempt.Detour, l.Attempt.Next = true, identity(Fields{{PathMode, "nftables"}})
