@@ -11,6 +11,9 @@ import (
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 )
 
+// small is as little of a config.conf as can be: the simulation reads it over and over.
+const small = "kind: KubeProxyConfiguration\n"
+
 var allModes = []string{"iptables", "ipvs", "nftables"}
 
 // cluster is a simulated cluster under the plan.
@@ -79,11 +82,11 @@ func newCluster(seed uint64, off safeguard, read library) *cluster {
 	c.Facts = Facts{Layout: Layout{Managed: true}, Now: at(0), Announcing: c.hits(2), Image: "kube-proxy:v1.36.3", off: off}
 	switch {
 	case mode == "iptables" && c.hits(3):
-		c.Config = c.read.read(head)
+		c.Config = c.read.read(small)
 	case mode == "iptables" && c.hits(2):
-		c.Config = c.read.read(head + "mode: \"\"\n")
+		c.Config = c.read.read(small + "mode: \"\"\n")
 	default:
-		c.Config = c.read.read(head + "mode: " + mode + "\n")
+		c.Config = c.read.read(small + "mode: " + mode + "\n")
 	}
 	speakers, plain := !c.hits(5), c.hits(5)
 	for i := range 1 + c.rng.IntN(6) {

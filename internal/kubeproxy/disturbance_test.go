@@ -1,6 +1,7 @@
 package kubeproxy
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -22,25 +23,19 @@ func (c *cluster) disturb() {
 		m.stop(c.Now)
 		m.kernel = map[string]bool{}
 	case 4:
-		c.note("the manager restarts")
-		c.waits, c.verified, c.away = Waits{}, map[string]time.Time{}, map[string]time.Time{}
-		for key, run := range c.probed {
-			if run.result.State != ProbeRunning { // its pod is gone, and its result was kept in memory
-				delete(c.probed, key)
-			}
-		}
+		c.restart()
 	case 5: // with the values that are there, or those of its own configuration
 		text := c.Config.Document
 		if c.hits(2) || c.Config.Err != nil {
-			text = head + "mode: \"\"\n"
+			text = small + "mode: \"\"\n"
 		}
-		c.note("kubeadm writes config.conf and the DaemonSet: %q", strings.TrimPrefix(text, head))
+		c.note("kubeadm writes config.conf and the DaemonSet: %q", strings.TrimPrefix(text, small))
 		c.store(strings.TrimSuffix(text, "# by kubeadm\n")+"# by kubeadm\n", "kubeadm")
 		c.foreign = slices.Clone(c.machines)
 	case 6:
 		mode := c.oneOf(allModes...)
 		c.note("a person writes mode %s", mode)
-		c.store(head+"mode: "+mode+"\n", "kubectl-edit")
+		c.store(small+"mode: "+mode+"\n", "kubectl-edit")
 	case 7:
 		c.note("the image is broken")
 		c.broken = c.Now.Add(c.seconds(10, 120))
@@ -56,6 +51,13 @@ func (c *cluster) disturb() {
 	case 14:
 		c.vary()
 	}
+}
+
+// restart restarts the manager: a probe's result is lost with its memory, for the pod is gone.
+func (c *cluster) restart() {
+	c.note("the manager restarts")
+	c.waits, c.verified, c.away = Waits{}, map[string]time.Time{}, map[string]time.Time{}
+	maps.DeleteFunc(c.probed, func(_ ProbeKey, run *probeRun) bool { return run.result.State != ProbeRunning })
 }
 
 // stop pauses what goes on, in either way, or ends the pause.
@@ -80,7 +82,7 @@ func (c *cluster) stop() {
 func (c *cluster) quarrel() {
 	if c.hits(2) {
 		c.note("a person breaks config.conf")
-		c.store(head+"mode: [\n", "kubectl-edit")
+		c.store(small+"mode: [\n", "kubectl-edit")
 		return
 	}
 	c.fighter, c.patience = c.oneOf(allModes...), 1+c.rng.IntN(60)
@@ -90,7 +92,7 @@ func (c *cluster) quarrel() {
 // mend lets a person make config.conf readable again.
 func (c *cluster) mend() {
 	c.note("a person mends config.conf")
-	c.store(head+"mode: "+c.oneOf(allModes...)+"\n", "kubectl-edit")
+	c.store(small+"mode: "+c.oneOf(allModes...)+"\n", "kubectl-edit")
 }
 
 // forget loses the ledger, with all that only the ledger knows.
@@ -122,7 +124,7 @@ func (c *cluster) others() {
 	}
 	if c.fighter != "" && c.Writer == v1alpha1.FieldManager && c.configured() != c.fighter && c.hits(c.patience) {
 		c.note("the other writer writes mode %s", c.fighter)
-		c.store(head+"mode: "+c.fighter+"\n", "other")
+		c.store(small+"mode: "+c.fighter+"\n", "other")
 	}
 	if c.Config.Err != nil && c.hits(20) {
 		c.mend()

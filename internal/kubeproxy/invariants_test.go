@@ -83,6 +83,7 @@ func (c *cluster) checkDecision(d Decision) {
 			c.breaks("%s runs as asked, and others are to answer for it: %s", name, d.Message)
 		}
 	}
+	c.checkWaiting(d)
 	if c.held() && !c.Paused { // a person may want it tried again
 		c.memory.refused = false
 	}
@@ -94,6 +95,16 @@ func (c *cluster) checkDecision(d Decision) {
 		known := m.Witness == Silent && c.Now.Sub(m.changed) > 15*time.Second
 		if (m.ours || known && m.Ready && m.off.IsZero()) && !c.asIs(m) {
 			c.breaks("done, and %v", m)
+		}
+	}
+}
+
+// checkWaiting checks that it does not wait for a node that waits for it.
+func (c *cluster) checkWaiting(d Decision) {
+	for _, n := range c.Nodes {
+		if d.Action == Wait && n.Ready && n.Pod != nil && n.Pod.Failure != "" && n.Pod.Created.Before(c.Written) && len(d.Probes) == 0 &&
+			!c.held() && strings.Contains(d.Message, "waiting for "+n.Name+":") {
+			c.breaks("it waits for %s, whose kube-proxy is down, and could restart it: %s", n.Name, d.Message)
 		}
 	}
 }

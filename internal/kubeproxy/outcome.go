@@ -80,11 +80,6 @@ func (r roll) complete() (Decision, bool) {
 // rest says how kube-proxy stands when there is nothing to do.
 func (r roll) rest() Decision {
 	g := r.groups()
-	var gone []string
-	for _, n := range append(g.gone, g.dark...) {
-		gone = append(gone, n.Name)
-	}
-	slices.Sort(gone)
 	switch refused := r.Ledger.Refused; {
 	case r.stopped() && r.own() && r.stepMode != r.mode:
 		return r.paused("every node runs " + r.stepMode + ", half of the way to " + r.mode)
@@ -92,8 +87,8 @@ func (r roll) rest() Decision {
 		return r.paused("every node is back at what worked before")
 	case refused != nil && r.back:
 		d := stalled(v1alpha1.ReasonRolledBack, fmt.Sprintf("what the spec asks for failed on %s (%s), and every node went back to what worked before. "+
-			"It is not tried again as it is: mend the node, then set spec.kubeProxy.rollout.state to Paused and back to Active; or change the spec",
-			refused.Failed.Node, refused.Failed.Message))
+			"It is not tried again as it is: mend the node, then set spec.kubeProxy.rollout.state to Paused and back to Active; or change the spec%s",
+			refused.Failed.Node, refused.Failed.Message, r.absent("taken back when they return")))
 		d.Failure = &refused.Failed
 		return d
 	case len(g.stranded) > 0:
@@ -101,9 +96,9 @@ func (r roll) rest() Decision {
 			"of kube-proxy alone would leave the old rules behind. Reboot it, and it starts clean", some(namesOf(g.stranded)), g.stranded[0].Mode, r.mode))
 	case len(g.hurt) > 0:
 		return r.hurts(g.hurt[0])
-	case len(gone) > 0:
+	case len(g.gone)+len(g.dark) > 0:
 		return Decision{Progress: Underway, Phase: v1alpha1.PhaseIdle, Reason: v1alpha1.ReasonRollingOut,
-			Message: "not Ready, and updated when they return: " + some(gone)}
+			Message: "all others are done" + r.absent("updated when they return")}
 	}
 	return Decision{Progress: Done, Phase: v1alpha1.PhaseIdle, Reason: v1alpha1.ReasonReady, Message: "kube-proxy runs as asked"}
 }

@@ -310,6 +310,9 @@ func (r roll) writeDown(edited string, changes []Change) (Decision, bool) {
 	l.Attempt.Next, l.Attempt.Over = identity(r.next), r.version()
 	l.Attempt.Probed, l.Attempt.Detour = r.passed(edited), r.stepMode != r.mode
 	l.Attempt.Crossed = l.Attempt.Crossed && !l.Attempt.Detour
+	if r.back {
+		return record(l, v1alpha1.PhaseRollingBack, "writing down how to go back"), true
+	}
 	return record(l, v1alpha1.PhasePreflight, "writing down what will be changed, and what to go back to"), true
 }
 

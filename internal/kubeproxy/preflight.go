@@ -56,8 +56,8 @@ func (r roll) preflight(edited string, _ []Change) (Decision, bool) {
 		d.Probes, d.Failure = p.probes, p.failed
 		return d, true
 	case p.passed < len(p.probes):
-		d := goesOn(v1alpha1.PhasePreflight, fmt.Sprintf("trying the new configuration on every node, in a pod of its own: %d of %d probes passed",
-			p.passed, len(p.probes)))
+		d := goesOn(v1alpha1.PhasePreflight, fmt.Sprintf("trying the new configuration on every node, in a pod of its own: %d of %d probes passed%s",
+			p.passed, len(p.probes), r.absent("tried when they return")))
 		d.Probes = p.probes
 		return d, true
 	}
@@ -139,6 +139,16 @@ func (r roll) proven(n Node, document string) bool {
 // listed says whether the ledger has it that a node can run this step.
 func (r roll) listed(n Node) bool {
 	return r.stepped() && slices.Contains(r.Ledger.Attempt.Probed, n.Name)
+}
+
+// absent names the nodes that are not Ready, and what becomes of them; it is empty when all are.
+func (r roll) absent(becomes string) string {
+	names := namesOf(slices.DeleteFunc(r.ordered(), func(n Node) bool { return n.Ready }))
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return "; not Ready, and " + becomes + ": " + some(names)
 }
 
 func (r roll) ready() []Node {

@@ -157,12 +157,14 @@ func (r roll) step(g groups, shown probing) (Decision, bool) {
 func (r roll) turns(pending []Node) []Node {
 	rank := func(n Node) int {
 		switch {
-		case n.down() && r.holds(mendFirst):
+		case n.podDown() && r.holds(mendFirst):
 			return 0
-		case !n.Away.IsZero():
+		case n.down() && r.holds(mendFirst):
 			return 1
+		case !n.Away.IsZero():
+			return 2
 		}
-		return 2
+		return 3
 	}
 	return slices.SortedStableFunc(slices.Values(pending), func(a, b Node) int { return cmp.Compare(rank(a), rank(b)) })
 }
@@ -209,7 +211,7 @@ func (r roll) nextNode(g groups) Decision {
 // whose pod is down does not wait for others that wait as it does; what its speaker says of it may be of a moment ago.
 func (r roll) out(g groups) []Node {
 	out := append(slices.Clone(g.flying), g.hurt...)
-	if pod := g.pending[0].Pod; pod.Failure != "" || !pod.Ready {
+	if g.pending[0].podDown() {
 		return out
 	}
 	for _, other := range slices.Concat(g.pending[1:], g.unproven) {

@@ -54,6 +54,9 @@ func (n Node) down() bool {
 	return false
 }
 
+// podDown says whether the node's pod is down by the API server's word, which is of now; what a speaker says may be of a moment ago.
+func (n Node) podDown() bool { return n.Pod == nil || n.Pod.Failure != "" || !n.Pod.Ready }
+
 // runs says whether the node's kube-proxy has the step's mode and settings. Only its own word counts where a speaker can ask it.
 func (r roll) runs(n Node) bool {
 	if n.Pod == nil {
