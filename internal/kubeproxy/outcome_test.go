@@ -180,7 +180,7 @@ func TestRestore(t *testing.T) {
 	changed := head + "mode: nftables # ours\n"
 	given := asking(changed, node("a", "nftables", at(10))).attempting(original).ledger(func(l *Ledger) {
 		l.Applied, l.Attempt = l.Attempt.Asked, nil
-		l.OnDelete, l.Wrote, l.Good = v1alpha1.OnDeleteRestore, []string{digest(changed)}, []Revision{*rev(changed)}
+		l.OnDelete, l.Wrote, l.Good = v1alpha1.OnDeleteRestore, []string{digits(changed)}, []Revision{*rev(changed)}
 	}).spec(nil)
 	change := Change{"mode", "nftables", `""`}
 	asked := "restore-" + identity(Fields{{PathMode, ""}})

@@ -129,7 +129,7 @@ func TestPlanWrites(t *testing.T) {
 			asking(config("iptables"), node("a", "iptables", at(-60))).probed(ProbePassed),
 			underway(v1alpha1.PhasePreflight, "0 of 1 nodes run mode nftables; writing down what will be changed, and what to go back to").
 				records(asking(config("iptables"), node("a", "", at(0))).noted().ledger(func(l *Ledger) {
-					l.Wrote = []string{digest(config("nftables")), digest(config("iptables"))}
+					l.Wrote = []string{digits(config("nftables")), digits(config("iptables"))}
 				}).Ledger).changing(toNFTables).of(1),
 		},
 		"not when others have written since: all is looked at anew": {
@@ -251,7 +251,7 @@ func TestPlanOfWhatOthersChange(t *testing.T) {
 			underway(v1alpha1.PhasePreflight, "1 of 1 nodes run mode nftables; writing down what will be changed, and what to go back to").
 				records(drifted.noted().ledger(worked).ledger(func(l *Ledger) {
 					l.Corrections = []time.Time{at(2200)}
-					l.Wrote = []string{digest(config("nftables")), digest(config("iptables"))}
+					l.Wrote = []string{digits(config("nftables")), digits(config("iptables"))}
 					l.Attempt.Before = nil // what worked is what is asked
 				}).Ledger).changing(toNFTables).of(1, "a"),
 		},

@@ -44,7 +44,7 @@ func TestPreflight(t *testing.T) {
 			}),
 			underway(v1alpha1.PhasePreflight, "0 of 2 nodes run mode nftables; writing down what will be changed, and what to go back to").
 				records(two.noted().ledger(func(l *Ledger) {
-					l.Wrote = []string{digest(config("nftables")), digest(config("iptables"))}
+					l.Wrote = []string{digits(config("nftables")), digits(config("iptables"))}
 				}).Ledger).changing(toNFTables).of(2),
 		},
 		"a node that is not Ready is not asked, and is named": {

@@ -73,15 +73,19 @@ func ownerOf(address string) func(context.Context) (v1alpha1.AllocatedIP, error)
 	}
 }
 
-// agree waits until exactly one host answers for an address, the one that the status names. Speakers that have just met may both answer
-// until they have heard of each other, and a speaker reports every 5 s at most.
-func agree(ctx context.Context, address string) {
+// agree waits until exactly one host answers for an address, the one that the status names, and returns it. Speakers that have just met may
+// both answer until they have heard of each other, and a speaker reports every 5 s at most: an owner read from the status alone may be the
+// last one.
+func agree(ctx context.Context, address string) v1alpha1.AllocatedIP {
 	GinkgoHelper()
+	var owner v1alpha1.AllocatedIP
 	Eventually(func(g Gomega, ctx context.Context) {
-		owner, err := ownerOf(address)(ctx)
+		var err error
+		owner, err = ownerOf(address)(ctx)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(answering(ctx, address)).To(Equal([]string{owner.MAC}))
 	}).WithContext(ctx).Should(Succeed())
+	return owner
 }
 
 // proxyConfigMap returns kube-proxy's ConfigMap.

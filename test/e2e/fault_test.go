@@ -38,14 +38,10 @@ func faultSpecs() {
 			lab(ctx, append(hurt, owner.Node)...)
 			DeferCleanup(func(ctx SpecContext) { lab(ctx, append(mend, owner.Node)...) })
 			Eventually(curl(first)).WithPolling(20 * time.Millisecond).WithContext(ctx).Should(ContainSubstring("Welcome to nginx!"))
-			var macs []string
-			Eventually(func(ctx context.Context) []string {
-				macs = answering(ctx, first)
-				return macs
-			}).WithContext(ctx).Should(And(HaveLen(1), Not(ContainElement(owner.MAC))))
+			Eventually(answering).WithArguments(first).WithContext(ctx).Should(And(HaveLen(1), Not(ContainElement(owner.MAC))))
 			longest, _ := outage.stop()
 			AddReportEntry("longest time without an answer after "+fault, longest.String())
-			Eventually(ownerOf(first)).WithContext(ctx).Should(And(HaveField("MAC", macs[0]), HaveField("Node", Not(Equal(owner.Node)))))
+			Expect(agree(ctx, first).Node).NotTo(Equal(owner.Node))
 
 			By("mending it")
 			lab(ctx, append(mend, owner.Node)...)

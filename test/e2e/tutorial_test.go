@@ -49,8 +49,7 @@ func tutorialSpecs() {
 	})
 
 	It("tells an outsider what there is", func(ctx SpecContext) {
-		owner, err := ownerOf(first)(ctx)
-		Expect(err).NotTo(HaveOccurred())
+		owner := agree(ctx, first)
 		Expect(strings.Fields(kubectl(ctx, "get", "clusternetworking", "--no-headers"))[:6]).To(
 			Equal([]string{"cluster", "True", "iptables", "1", "10", "3/3"}), "name, ready, mode, used and free addresses, speakers")
 		told := kubectl(ctx, "describe", "clusternetworking", "cluster")
@@ -130,7 +129,5 @@ func tutorialSpecs() {
 func ready(ctx context.Context) v1alpha1.AllocatedIP {
 	GinkgoHelper()
 	Eventually(condition("Ready")).WithContext(ctx).Should(HavePrefix("True Ready: "))
-	owner, err := ownerOf(first)(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	return owner
+	return agree(ctx, first)
 }
