@@ -41,7 +41,7 @@ type Node struct {
 	Residue []string
 	// Dated means that Mode is known to be of the pod's own process, not of one before it.
 	Dated bool
-	// Since is since when the node lacks a pod, or its speaker's report; zero when it does not, or when that is not known.
+	// Since is since when the node lacks a pod, its speaker's report, or rules that work; zero when it does not, or when that is not known.
 	Since time.Time
 	// Verified is since when the node has run as asked without a break; zero when it does not, or when that is not known.
 	Verified time.Time

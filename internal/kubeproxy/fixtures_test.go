@@ -53,6 +53,10 @@ func with(path Path, value string) func(*Node) {
 func withoutRules(n *Node) { n.Rules = v1alpha1.RulesPending }
 func failingRules(n *Node) { n.Rules, n.Failures = v1alpha1.RulesPending, 3 }
 func blocked(n *Node)      { n.Blocked = "default/kubernetes cannot be reached: i/o timeout" }
+
+// nowhere is what is said of a node that is blocked.
+const nowhere = "the rules lead nowhere: default/kubernetes cannot be reached: i/o timeout"
+
 func littered(n *Node)     { n.Residue = []string{"kube-ipvs0 is there"} }
 func controlPlane(n *Node) { n.ControlPlane = true }
 func starting(n *Node)     { n.Pod.Ready = false }

@@ -36,12 +36,16 @@ func TestRollback(t *testing.T) {
 			underway(back, doesNot+crash+"; all nodes go back").records(ledgerOf(crashed.failed())).because("a", canaryPhase, crash).of(2),
 		},
 		"so does one that came to run it by itself and does not work, after as long": {
-			rolling(node("a", "nftables", at(-30), blocked), node("b", "nftables", at(-30))).now(120),
-			underway(back, "1 of 2 nodes run mode nftables; kube-proxy on a does not come up in mode nftables: the rules lead nowhere: "+
-				"default/kubernetes cannot be reached: i/o timeout; all nodes go back").
+			rolling(node("a", "nftables", at(-30), blocked, since(300)), node("b", "nftables", at(-30))).now(420),
+			underway(back, "1 of 2 nodes run mode nftables; kube-proxy on a does not come up in mode nftables: "+nowhere+"; all nodes go back").
 				records(ledgerOf(rolling(node("a", "", at(0)), node("b", "", at(0))).failed().ledger(func(l *Ledger) {
-					l.Attempt.Failed.Message = "the rules lead nowhere: default/kubernetes cannot be reached: i/o timeout"
-				}))).because("a", canaryPhase, "the rules lead nowhere: default/kubernetes cannot be reached: i/o timeout").of(2, "b"),
+					l.Attempt.Failed.Message = nowhere
+				}))).because("a", canaryPhase, nowhere).of(2, "b"),
+		},
+		"so does not one that has just ceased to work: the way may mend": {
+			rolling(node("a", "nftables", at(-30), blocked, since(301)), node("b", "nftables", at(-30))).now(420),
+			left(v1alpha1.ReasonRolloutStalled, "1 of 2 nodes run mode nftables; kube-proxy on a runs as asked, and "+nowhere+". No further node is "+
+				"touched until that is mended; `kubectl -n kube-system logs kube-proxy-a` tells more").because("a", canaryPhase, nowhere).of(2, "b"),
 		},
 		"the way back is written down first": {
 			crashed.failed(),

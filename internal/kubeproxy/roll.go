@@ -71,8 +71,8 @@ func (r roll) nodes() (Decision, bool) {
 	if i := slices.IndexFunc(g.flying, func(n Node) bool { return r.failure(n) != "" }); i >= 0 {
 		return r.fail(g.flying[i], r.failure(g.flying[i])), true
 	}
-	if len(g.hurt) > 0 && r.hurtsForLong() && r.rollsBack() {
-		return r.fail(g.hurt[0], r.doing(g.hurt[0])), true
+	if i := slices.IndexFunc(g.hurt, r.overdue); i >= 0 && r.rollsBack() {
+		return r.fail(g.hurt[i], r.doing(g.hurt[i])), true
 	}
 	shown := r.probe([]trial{r.trial(r.stepMode, r.Config.Document)}, g.unproven)
 	if i := slices.IndexFunc(g.unproven, func(n Node) bool { return shown.failed != nil && n.Name == shown.failed.Node && n.down() }); i >= 0 {
@@ -315,9 +315,6 @@ func (r roll) rollsBack() bool {
 	return r.own() && attempt.Failed == nil && attempt.Before != nil && r.Spec != nil && !r.stopped() && r.holds(rollBack) &&
 		cmp.Or(r.Spec.Rollout.OnFailure, v1alpha1.FailureRollback) == v1alpha1.FailureRollback
 }
-
-// hurtsForLong says whether a node that came to run as asked before the last write has had as much time as the others to mend.
-func (r roll) hurtsForLong() bool { return r.Now.Sub(r.Written) >= verifyWithin }
 
 func namesOf(nodes []Node) []string {
 	var all []string

@@ -27,11 +27,14 @@ func (r roll) ordered() []Node {
 	})
 }
 
-// overdue says whether the node has lacked a pod or a report for too long.
+// overdue says whether the node has lacked a pod, a report or rules that work for too long.
 func (r roll) overdue(n Node) bool { return !n.Since.IsZero() && r.Now.Sub(n.Since) >= verifyWithin }
 
-// awaited says whether the node lacks something that it may still get.
-func (r roll) awaited(n Node) bool { return n.lacks() != "" && !r.overdue(n) }
+// awaited says whether the node lacks a pod or a report, which it may still get.
+func (r roll) awaited(n Node) bool {
+	lacks := n.lacks()
+	return lacks != "" && lacks != working && !r.overdue(n)
+}
 
 // fresh says whether the pod was made after the configuration was written. When its process was started is by another clock, the node's.
 func (r roll) fresh(p Pod) bool { return !p.Created.Before(r.Written) }
@@ -120,15 +123,12 @@ func (r roll) failure(n Node) string {
 // stall says what a person should do about a node that was waited for long enough.
 func (r roll) stall(n Node, why string) Decision {
 	message := fmt.Sprintf("kube-proxy on %s does not come up in mode %s: %s. No further node is touched. ", n.Name, r.stepMode, why)
-	switch at := elsewhere(r.Config.Document); {
+	switch {
 	case n.Pod == nil:
 		message += fmt.Sprintf("`kubectl -n %s describe daemonset %s` tells why no pod is made", Namespace, Name)
 	case n.Pod.Failure == "" && n.Ready && n.Witness == Silent:
 		message += fmt.Sprintf("See whether the speaker there runs and reaches the API server: `kubectl get pods -A -o wide -l "+
 			"app.kubernetes.io/component=speaker`. If it does, `kubectl -n %s delete pod %s` makes it ask again", Namespace, n.Pod.Name)
-	case n.Pod.Failure == "" && n.Ready && n.Witness == Reporting && n.Mode == "" && at != "":
-		message += fmt.Sprintf("config.conf has %s, and speakers ask at %s: set metricsBindAddress to %s in ConfigMap %s/%s",
-			at, v1alpha1.KubeProxyMetricsAddress, v1alpha1.KubeProxyMetricsAddress, Namespace, Name)
 	case n.Pod.Failure == "" && r.Written.IsZero():
 		message = fmt.Sprintf("kube-proxy on %s does not run in mode %s: %s. It is not restarted, because it is not known when config.conf was "+
 			"last written; `kubectl -n %s delete pod %s` restarts it", n.Name, r.stepMode, why, Namespace, n.Pod.Name)

@@ -2,7 +2,6 @@ package kubeproxy
 
 import (
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -83,6 +82,9 @@ func (w Waits) Mark(nodes []Node, now time.Time) {
 	}
 }
 
+// working is what a node lacks whose kube-proxy runs, and whose rules are not written or lead nowhere.
+const working = "rules that work"
+
 // lacks says what a roll needs on the node and waits for, for some time; empty when there is nothing. A node that is not Ready is not
 // waited for, and a kube-proxy that is down already needs no witness before it is restarted.
 func (n Node) lacks() string {
@@ -93,27 +95,8 @@ func (n Node) lacks() string {
 		return "pod"
 	case n.Witness == Silent && n.Pod.Failure == "":
 		return "report"
-	}
-	return ""
-}
-
-// elsewhere says which field makes kube-proxy serve its metrics where no speaker asks, with its value; empty when none does.
-func elsewhere(document string) string {
-	_, values, err := parse(document)
-	if err != nil {
-		return ""
-	}
-	if address, _ := values["metricsBindAddress"].(string); address != "" {
-		at, err := netip.ParseAddrPort(address)
-		asked := netip.MustParseAddrPort(v1alpha1.KubeProxyMetricsAddress)
-		if err == nil && at.Port() == asked.Port() && (at.Addr().Unmap() == asked.Addr() || at.Addr().IsUnspecified()) {
-			return ""
-		}
-		return "metricsBindAddress: " + address
-	}
-	bind, _ := values["bindAddress"].(string)
-	if at, err := netip.ParseAddr(bind); err == nil && at.Is6() { // kube-proxy then takes [::1] for its metrics
-		return "bindAddress: " + bind + " and no metricsBindAddress"
+	case n.Witness == Reporting && n.Pod.Failure == "" && n.Mode != "" && (n.Rules == v1alpha1.RulesPending || n.Blocked != ""):
+		return working
 	}
 	return ""
 }

@@ -66,6 +66,7 @@ func TestWaits(t *testing.T) {
 		{"the pod is deleted again", 20, node("a", "nftables", at(8), noPod), at(20)},
 		{"nobody waits for a node that is not Ready", 21, node("a", "", at(8), noPod, notReady), time.Time{}},
 		{"it returns", 30, node("a", "", at(8), noPod), at(30)},
+		{"its rules lead nowhere", 30, node("a", "nftables", at(8), blocked), at(30)},
 		{"a kube-proxy that is down needs no report", 31, node("a", "", at(31), silent, crashing), time.Time{}},
 	} {
 		nodes := []Node{step.node}
@@ -76,26 +77,5 @@ func TestWaits(t *testing.T) {
 	}
 	if waits.Mark(nil, at(40)); len(waits) > 0 {
 		t.Errorf("nodes that are gone are remembered: %v", waits)
-	}
-}
-
-func TestElsewhere(t *testing.T) {
-	for lines, want := range map[string]string{
-		"":                                                       "",
-		"metricsBindAddress: \"\"":                               "",
-		"metricsBindAddress: 127.0.0.1:10249":                    "",
-		"metricsBindAddress: 0.0.0.0:10249":                      "",
-		"metricsBindAddress: '[::]:10249'":                       "",
-		"metricsBindAddress: 0.0.0.0:10250":                      "metricsBindAddress: 0.0.0.0:10250",
-		"metricsBindAddress: 10.0.0.1:10249":                     "metricsBindAddress: 10.0.0.1:10249",
-		"metricsBindAddress: localhost":                          "metricsBindAddress: localhost",
-		"bindAddress: 0.0.0.0":                                   "",
-		"bindAddress: '::'":                                      "bindAddress: :: and no metricsBindAddress",
-		"bindAddress: '::'\nmetricsBindAddress: 127.0.0.1:10249": "",
-		"kind: [": "",
-	} {
-		if got := elsewhere(head + lines + "\n"); got != want {
-			t.Errorf("with %q, kube-proxy's metrics are elsewhere for %q, want %q", lines, got, want)
-		}
 	}
 }
