@@ -59,7 +59,9 @@ test: ## Run all tests but those on the lab: pure, on virtual networks, and on a
 .PHONY: test-e2e
 test-e2e: lab-up images build-installer ## Replay the tutorial on the lab, restart everything, cut a cable.
 	go test -c -o $(BIN)/e2e.test ./test/e2e
-	$(LAB) load dist/lanyard.tar
+	go build -o $(BIN)/ ./test/traffic/load
+	$(LAB) image --binary $(BIN)/load --ref load:dev --out $(BIN)/load.tar
+	$(LAB) load dist/lanyard.tar $(BIN)/load.tar
 	$(LAB) exec k8s-ops -- $(BIN)/e2e.test --lab=$(BIN)/lab --lab-name=$(LANYARD_LAB) --root=$(CURDIR) -ginkgo.v -ginkgo.timeout=30m
 
 .PHONY: test-e2e-full

@@ -37,6 +37,15 @@ func kubectl(ctx context.Context, args ...string) string {
 	return run(ctx, "kubectl", args...)
 }
 
+// kubectlApply applies a manifest.
+func kubectlApply(ctx context.Context, manifest string) {
+	GinkgoHelper()
+	cmd := exec.CommandContext(ctx, "kubectl", "apply", "--server-side", "-f", "-")
+	cmd.Stdin = strings.NewReader(manifest)
+	printed, err := cmd.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), string(printed))
+}
+
 // lab turns the lab's knobs: cables, power.
 func lab(ctx context.Context, args ...string) string {
 	GinkgoHelper()

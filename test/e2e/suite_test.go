@@ -22,6 +22,9 @@ var (
 	root       = flag.String("root", "../..", "the project's folder")
 )
 
+// long marks the specs that wait for minutes: `make test-e2e` leaves them to `make test-e2e-full`.
+var long = Label("long")
+
 // k8s reads what the API server says, past every cache.
 var k8s client.WithWatch
 

@@ -15,8 +15,10 @@ const first = "192.168.1.200"
 
 var _ = Describe("A kubeadm cluster", Ordered, func() {
 	Context("through the tutorial", tutorialSpecs)
+	Context("with kube-proxy changed", kubeProxySpecs)
 	Context("with Lanyard under maintenance", maintenanceSpecs)
 	Context("with a node lost", faultSpecs)
+	Context("with a change of kube-proxy that goes wrong", long, rollbackSpecs)
 })
 
 func tutorialSpecs() {

@@ -26,8 +26,6 @@ type labImage struct {
 }
 
 func everywhere(host) bool        { return true }
-func onSharedKernel(h host) bool  { return h.kernel == sharedKernel }
-func onOwnKernel(h host) bool     { return h.kernel == ownKernel }
 func onControlPlane(h host) bool  { return h.role == controlPlane }
 func registry(name string) string { return "registry.k8s.io/" + name }
 func static(name string) oci.File {
@@ -41,9 +39,7 @@ func link(path, to string) oci.File { return oci.File{Path: path, Link: to} }
 func labImages() []labImage {
 	return []labImage{
 		{"pause.tar", everywhere, single("pause", registry("pause:"+pauseTag), "/usr/local/bin/pause")},
-		{"kube-proxy.tar", onSharedKernel, kubeProxyImage("xtables-nft-multi")},
-		// The iptables of user-mode Linux are the older kind: Debian's kernel has nf_tables without the IPv4 and IPv6 families.
-		{"kube-proxy-legacy.tar", onOwnKernel, kubeProxyImage("xtables-legacy-multi")},
+		{"kube-proxy.tar", everywhere, kubeProxyImage},
 		{"nginx.tar", everywhere, nginx},
 		{"etcd.tar", onControlPlane, single("etcd", registry("etcd:"+etcdTag))},
 		{"kube-apiserver.tar", onControlPlane, single("kube-apiserver", registry("kube-apiserver:"+kubernetesVersion))},
@@ -59,35 +55,30 @@ func single(program, reference string, entrypoint ...string) func(context.Contex
 	}
 }
 
-// kubeProxyImage holds kube-proxy and the tools that it calls, with xtables' plugins, which are loaded by name at run time. Which kind of
-// iptables it calls is the kernel's choice.
-func kubeProxyImage(iptables string) func(context.Context, lab) (oci.Spec, error) {
-	return func(_ context.Context, l lab) (oci.Spec, error) {
-		programs := []oci.File{
-			tool("/usr/sbin/" + iptables), tool("/usr/sbin/nft"), tool("/usr/sbin/conntrack"), tool("/usr/sbin/ipset"), tool("/usr/bin/kmod"),
-		}
-		plugins, err := filepath.Glob("/usr/lib/x86_64-linux-gnu/xtables/*.so")
-		if err != nil {
-			return oci.Spec{}, fmt.Errorf("looking for xtables' plugins: %w", err)
-		}
-		for _, plugin := range plugins {
-			programs = append(programs, tool(plugin))
-		}
-		files, err := oci.WithLibraries(programs, libraryFolders)
-		if err != nil {
-			return oci.Spec{}, err
-		}
-		files = append(files, static(filepath.Join(l.bin(), "kube-proxy")), data("/etc/protocols"), link("/usr/sbin/modprobe", "/usr/bin/kmod"),
-			oci.File{Path: "/tmp", Dir: true, Mode: 0o1777}, oci.File{Path: "/run", Dir: true, Mode: 0o755})
-		for _, name := range iptablesNames {
-			files = append(files, link("/usr/sbin/"+name, iptables))
-		}
-		return oci.Spec{Reference: registry("kube-proxy:" + kubernetesVersion), Files: files}, nil
+// kubeProxyImage holds kube-proxy and the tools that it calls, with xtables' plugins, which are loaded by name at run time.
+func kubeProxyImage(_ context.Context, l lab) (oci.Spec, error) {
+	const iptables = "xtables-nft-multi"
+	programs := []oci.File{
+		tool("/usr/sbin/" + iptables), tool("/usr/sbin/nft"), tool("/usr/sbin/conntrack"), tool("/usr/sbin/ipset"), tool("/usr/bin/kmod"),
 	}
+	plugins, err := filepath.Glob("/usr/lib/x86_64-linux-gnu/xtables/*.so")
+	if err != nil {
+		return oci.Spec{}, fmt.Errorf("looking for xtables' plugins: %w", err)
+	}
+	for _, plugin := range plugins {
+		programs = append(programs, tool(plugin))
+	}
+	files, err := oci.WithLibraries(programs, libraryFolders)
+	if err != nil {
+		return oci.Spec{}, err
+	}
+	files = append(files, static(filepath.Join(l.bin(), "kube-proxy")), data("/etc/protocols"), link("/usr/sbin/modprobe", "/usr/bin/kmod"),
+		oci.File{Path: "/tmp", Dir: true, Mode: 0o1777}, oci.File{Path: "/run", Dir: true, Mode: 0o755})
+	for _, name := range []string{"iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"} {
+		files = append(files, link("/usr/sbin/"+name, iptables))
+	}
+	return oci.Spec{Reference: registry("kube-proxy:" + kubernetesVersion), Files: files}, nil
 }
-
-// iptablesNames are the names under which iptables' one program is called.
-var iptablesNames = []string{"iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"}
 
 // nginx is Debian's nginx with its welcome page, logging to the container's output.
 func nginx(ctx context.Context, l lab) (oci.Spec, error) {

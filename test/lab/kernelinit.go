@@ -31,7 +31,7 @@ func (l lab) kernelInit(ctx context.Context, node string) error {
 	if err := writeClock(os.Getenv(clockVariable)); err != nil {
 		return err
 	}
-	if err := configureKernel(ctx); err != nil {
+	if err := configureKernel(); err != nil {
 		return err
 	}
 	if err := l.connect(ctx, h); err != nil {
@@ -92,13 +92,8 @@ func withClock(cpuinfo, clock string) string {
 	return strings.TrimRight(b.String(), "\n") + "\n\n"
 }
 
-// configureKernel loads the modules that nothing asks the kernel for by itself, and bounds what a power cut takes: what was written to the
-// disk and to logs is there after a second or two.
-func configureKernel(ctx context.Context) error {
-	modules := []string{"br_netfilter", "configs", "ip_vs", "ip_vs_rr", "ip_vs_sh", "ip_vs_wrr", "ipv6", "nf_conntrack", "overlay"}
-	if _, err := run(ctx, "modprobe", append([]string{"--all"}, modules...)...); err != nil {
-		return err
-	}
+// configureKernel bounds what a power cut takes: what was written to the disk and to logs is there after a second or two.
+func configureKernel() error {
 	for _, file := range []string{"/proc/sys/vm/dirty_expire_centisecs", "/proc/sys/vm/dirty_writeback_centisecs"} {
 		if err := os.WriteFile(file, []byte("100"), 0o644); err != nil {
 			return fmt.Errorf("having changes written sooner: %w", err)

@@ -21,8 +21,6 @@ import (
 //	       c-NODE (tap) 169.254.N.1 ───── vec1 .2     │        the console, which runs the lab's commands
 //	                                      namespace cable
 const (
-	kernelProgram = "/usr/bin/linux.uml"
-	kernelModules = "/usr/lib/uml/modules"
 	// kernelMemory is what the node sees. The machine gives it only what the node has touched.
 	kernelMemory = "2G"
 	// kernelNice is the kernel's nice value: the scheduler sees one process where another node has dozens, and this makes up for it.
@@ -140,7 +138,7 @@ func (l lab) runKernel(h host) error {
 		return err
 	}
 	// The network's handle is the first of ExtraFiles.
-	arguments := []string{"-n", kernelNice, "nsenter", "--net=/proc/self/fd/3", kernelProgram}
+	arguments := []string{"-n", kernelNice, "nsenter", "--net=/proc/self/fd/3", l.kernel()}
 	cmd := exec.Command("nice", append(arguments, l.kernelArguments(h, clockOf(string(cpuinfo)))...)...)
 	cmd.ExtraFiles = []*os.File{lan}
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -188,7 +186,7 @@ func (l lab) layOutMachine(node string) error {
 	if err := protectMachine(disk); err != nil {
 		return err
 	}
-	overlays, err := overlaysOf(disk, "etc", "opt", "var", "usr/lib")
+	overlays, err := overlaysOf(disk, "etc", "opt", "var")
 	if err != nil {
 		return err
 	}
@@ -197,21 +195,11 @@ func (l lab) layOutMachine(node string) error {
 		{source: "tmpfs", target: "/run", kind: "tmpfs"},
 		{source: "tmpfs", target: "/dev/shm", kind: "tmpfs"},
 	}, overlays...)
-	modules, err := filepath.Glob(filepath.Join(kernelModules, "*"))
-	if err != nil {
-		return fmt.Errorf("looking for the kernel's modules: %w", err)
-	}
-	for _, release := range modules {
-		mounts = append(mounts, mountPoint{source: release, target: filepath.Join("/usr/lib/modules", filepath.Base(release)), flags: unix.MS_BIND})
-	}
 	mounts = append(mounts, mountPoint{source: filepath.Join(l.bin(), "cni"), target: "/opt/cni/bin", flags: unix.MS_BIND})
 	if err := makeFolders(filepath.Join(disk, "bound")); err != nil {
 		return err
 	}
 	if err := mountAll(mounts); err != nil {
-		return err
-	}
-	if err := chooseLegacyIptables(); err != nil {
 		return err
 	}
 	return writeNodeFiles(disk)
@@ -228,20 +216,6 @@ func protectMachine(disk string) error {
 	}
 	if err := unix.MountSetattr(unix.AT_FDCWD, disk, 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
 		return fmt.Errorf("making the node's disk writable: %w", err)
-	}
-	return nil
-}
-
-// chooseLegacyIptables does what update-alternatives(1) would: see labImages for the reason.
-func chooseLegacyIptables() error {
-	for _, name := range iptablesNames {
-		link := filepath.Join("/etc/alternatives", name)
-		if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("choosing the node's iptables: %w", err)
-		}
-		if err := os.Symlink("/usr/sbin/"+strings.Replace(name, "tables", "tables-legacy", 1), link); err != nil {
-			return fmt.Errorf("choosing the node's iptables: %w", err)
-		}
 	}
 	return nil
 }

@@ -28,32 +28,3 @@ func TestClock(t *testing.T) {
 		t.Errorf("the node's cpuinfo (-want +got):\n%s", diff)
 	}
 }
-
-// TestImagesOfAKernel: the two kinds of kube-proxy's image have one name, so a node must get exactly one of them.
-func TestImagesOfAKernel(t *testing.T) {
-	for name, tc := range map[string]struct {
-		host host
-		want []string
-	}{
-		"a worker on the shared kernel": {
-			host: node("k8s-wl-01", "192.168.1.128", "10.244.2.0/24"),
-			want: []string{"pause.tar", "kube-proxy.tar", "nginx.tar"},
-		},
-		"a worker with a kernel of its own": {
-			host: withOwnKernel("k8s-uml-01", "192.168.1.191", "10.244.61.0/24"),
-			want: []string{"pause.tar", "kube-proxy-legacy.tar", "nginx.tar"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var got []string
-			for _, image := range labImages() {
-				if image.on(tc.host) {
-					got = append(got, image.file)
-				}
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("images (-want +got):\n%s", diff)
-			}
-		})
-	}
-}

@@ -30,8 +30,7 @@ var debianPackages = map[string]string{
 
 // kernelPackages are what nodes with a kernel of their own need besides.
 var kernelPackages = map[string]string{
-	"e2fsprogs":       "/usr/sbin/mkfs.ext4",
-	"user-mode-linux": kernelProgram,
+	"e2fsprogs": "/usr/sbin/mkfs.ext4",
 }
 
 // installPackages installs what is missing from Debian, and says so.

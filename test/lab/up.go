@@ -50,6 +50,9 @@ func (l lab) up(ctx context.Context, p progress, asked size) error {
 		if err := installPackages(ctx, p, kernelPackages); err != nil {
 			return err
 		}
+		if err := l.buildKernel(ctx, p); err != nil {
+			return err
+		}
 	}
 	if err := makeFolders(l.state); err != nil {
 		return err

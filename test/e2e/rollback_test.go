@@ -1,0 +1,216 @@
+package e2e
+
+import (
+	"context"
+	"io"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+// afterFailure is long enough for a node that is given up after two minutes, and for the others' way back.
+const afterFailure = 5 * time.Minute
+
+// rollbackSpecs hurt a change from iptables to nftables while it is under way. Clients go on asking all the while, and each spec leaves the
+// cluster in mode iptables.
+func rollbackSpecs() {
+	BeforeAll(func(ctx SpecContext) {
+		setMode(ctx, "iptables")
+		runs(ctx, "iptables")
+	}, NodeTimeout(5*time.Minute))
+
+	Context("takes all nodes back", func() {
+		It("when kube-proxy's image crashes on the last node", func(ctx SpecContext) {
+			victim := leader(ctx)
+			clients := change(ctx)
+			Eventually(phase).WithContext(ctx).WithTimeout(tutorialRoll).Should(BeElementOf(v1alpha1.PhaseCanary, v1alpha1.PhaseRolling))
+			image := kubectl(ctx, "-n", "kube-system", "get", "daemonset", "kube-proxy", "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+			tag := func(ctx context.Context, from, to string) {
+				lab(ctx, "exec", victim, "--", "ctr", "-n", "k8s.io", "images", "tag", "--force", from, to)
+			}
+			tag(ctx, image, "kept:image")
+			tag(ctx, "docker.io/library/nginx:1.22", image)
+			mend := func(ctx context.Context) { tag(ctx, "kept:image", image) }
+			DeferCleanup(func(ctx SpecContext) { mend(ctx) })
+
+			By("seeing the others go back, while the image is still broken on " + victim)
+			Eventually(condition("KubeProxyReady")).WithContext(ctx).WithTimeout(afterFailure).Should(And(
+				HavePrefix("False RolloutStalled: 2 of 3 nodes run mode iptables; kube-proxy on "+victim+" does not come up"),
+				ContainSubstring("look at the node and at kube-proxy's image")))
+			mend(ctx)
+			rolledBack(ctx, clients, victim, "an image crashed")
+		}, SpecTimeout(12*time.Minute))
+
+		It("when a node never writes its rules", func(ctx SpecContext) {
+			const victim = "k8s-wl-01"
+			free := occupy(ctx, victim)
+			clients := change(ctx)
+			Eventually(condition("KubeProxyReady")).WithContext(ctx).WithTimeout(afterFailure).Should(ContainSubstring(
+				"kube-proxy on " + victim + " does not come up in mode nftables: its kube-proxy fails to write its rules"))
+			rolledBack(ctx, clients, victim, "a node did not write its rules")
+			free()
+		}, SpecTimeout(12*time.Minute))
+
+		It("when a node dies while its kube-proxy restarts", func(ctx SpecContext) {
+			clients := change(ctx)
+			victim := restarted(ctx, 0)
+			lab(ctx, "kill", victim)
+			DeferCleanup(func(ctx SpecContext) { lab(ctx, "start", victim) })
+			Eventually(condition("KubeProxyReady")).WithContext(ctx).WithTimeout(afterFailure).Should(And(
+				HavePrefix("False RolledBack: "), ContainSubstring(victim)))
+			lab(ctx, "start", victim)
+			rolledBack(ctx, clients, victim, "a node died")
+		}, SpecTimeout(12*time.Minute))
+	})
+
+	Context("goes on to the end", func() {
+		AfterEach(func(ctx SpecContext) {
+			setMode(ctx, "iptables")
+			runs(ctx, "iptables")
+		}, NodeTimeout(5*time.Minute))
+
+		It("when the manager is killed", func(ctx SpecContext) {
+			goesOn(ctx, "the manager was killed", func() {
+				kubectl(ctx, "-n", "lanyard-system", "delete", "pods", "-l", "app.kubernetes.io/component=manager", "--force", "--grace-period=0")
+			})
+		}, SpecTimeout(8*time.Minute))
+
+		It("when the API server is restarted", func(ctx SpecContext) {
+			goesOn(ctx, "the API server restarted", func() { lab(ctx, "exec", "k8s-cp-01", "--", "pkill", "-9", "kube-apiserver") })
+		}, SpecTimeout(8*time.Minute))
+
+		It("when a person edits config.conf, and keeps what the spec does not declare", func(ctx SpecContext) {
+			goesOn(ctx, "a person edited config.conf", func() {
+				cm, err := proxyConfigMap(ctx)
+				Expect(err).NotTo(HaveOccurred())
+				writeProxyConfig(ctx, strings.NewReplacer("mode: nftables", "mode: iptables # for now", "configSyncPeriod: 0s", "configSyncPeriod: 14m0s").
+					Replace(cm.Data["config.conf"]))
+			})
+			cm, err := proxyConfigMap(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(cm.Data["config.conf"]).To(And(ContainSubstring("configSyncPeriod: 14m0s"), ContainSubstring("mode: nftables # for now")))
+		}, SpecTimeout(8*time.Minute))
+	})
+}
+
+// goesOn hurts a change once its first node is done, and sees it through to its end.
+func goesOn(ctx context.Context, what string, hurt func()) {
+	GinkgoHelper()
+	clients := change(ctx)
+	restarted(ctx, 1)
+	hurt()
+	runs(ctx, "nftables")
+	kept(ctx, clients, "", what)
+}
+
+// phase returns what is being done to kube-proxy.
+func phase(ctx context.Context) (v1alpha1.KubeProxyPhase, error) {
+	cnet, err := clusterNetworking(ctx)
+	if err != nil {
+		return "", err
+	}
+	return cnet.Status.KubeProxy.Phase, nil
+}
+
+// change starts the clients, then the change to nftables.
+func change(ctx context.Context) *load {
+	GinkgoHelper()
+	ready(ctx)
+	clients := startLoad(ctx, "lb-next")
+	setMode(ctx, "nftables")
+	return clients
+}
+
+// restarted waits until so many nodes run nftables, and the kube-proxy of another is restarted; it returns that node.
+func restarted(ctx context.Context, done int) string {
+	GinkgoHelper()
+	var node string
+	Eventually(func(g Gomega, ctx context.Context) {
+		cnet, err := clusterNetworking(ctx)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(cnet.Status.KubeProxy.UpdatedNodes).To(BeNumerically(">=", done))
+		said, err := condition("KubeProxyReady")(ctx)
+		g.Expect(err).NotTo(HaveOccurred())
+		match := regexp.MustCompile(`mode nftables; (?:restarting kube-proxy on|waiting for) ([\w-]+)`).FindStringSubmatch(said)
+		g.Expect(match).NotTo(BeNil(), said)
+		node = match[1]
+	}).WithContext(ctx).WithTimeout(tutorialRoll).Should(Succeed())
+	return node
+}
+
+// rolledBack waits until every node runs iptables again, sees that nothing is tried anew, and leaves it at that.
+func rolledBack(ctx context.Context, clients *load, victim, what string) {
+	GinkgoHelper()
+	Eventually(condition("KubeProxyReady")).WithContext(ctx).WithTimeout(afterFailure).Should(
+		HavePrefix("False RolledBack: 3 of 3 nodes run mode iptables; what the spec asks for failed on " + victim))
+	cm, err := proxyConfigMap(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(cm.Data["config.conf"]).To(ContainSubstring("mode: iptables"))
+	cnet, err := clusterNetworking(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(cnet.Status.KubeProxy.LastFailure).To(HaveField("Node", victim))
+	Expect(kubectl(ctx, "events", "--for", "clusternetworking/cluster")).To(ContainSubstring("RolledBack"))
+	kept(ctx, clients, victim, what)
+	setMode(ctx, "iptables")
+	runs(ctx, "iptables")
+}
+
+// kept ends the clients, and sees that the address went on answering, and so did the Service from every node but the one that was hurt.
+func kept(ctx context.Context, clients *load, hurt, what string) {
+	GinkgoHelper()
+	vip, nodes := clients.stop(ctx, what)
+	Expect(vip.Failures).To(BeNumerically("<", vip.Attempts/10), vip.String())
+	delete(nodes, hurt)
+	Expect(nodes).NotTo(BeEmpty())
+	for node, r := range nodes {
+		Expect(r.Failures).To(BeNumerically("<", r.Attempts/5), "%s: %s", node, r)
+	}
+	Eventually(curl(first)).WithContext(ctx).Should(ContainSubstring("Welcome to nginx!"))
+}
+
+// leader returns the node of the manager that leads. Its kube-proxy is restarted last.
+func leader(ctx context.Context) string {
+	GinkgoHelper()
+	var lease coordinationv1.Lease
+	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "lanyard-system", Name: "lanyard-manager"}, &lease)).To(Succeed())
+	name, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+	var pod corev1.Pod
+	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "lanyard-system", Name: name}, &pod)).To(Succeed())
+	return pod.Spec.NodeName
+}
+
+// occupy has another process own nftables' table for kube-proxy on a node, so that kube-proxy may not write it. The table goes with the
+// process, at the latest when the spec ends.
+func occupy(ctx SpecContext, node string) (free func()) {
+	GinkgoHelper()
+	nft := exec.Command(*labProgram, "--name", *labName, "exec", node, "--", "nft", "--interactive")
+	nft.Dir = *root
+	in, err := nft.StdinPipe()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(nft.Start()).To(Succeed())
+	free = func() {
+		if in == nil {
+			return
+		}
+		_ = in.Close() // nft ends when there is no more to read
+		_ = nft.Wait()
+		in = nil
+	}
+	DeferCleanup(free)
+	_, err = io.WriteString(in, "add table ip kube-proxy { flags owner; }\n")
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(func(ctx context.Context) []string {
+		return slices.Collect(strings.Lines(lab(ctx, "exec", node, "--", "nft", "list", "tables")))
+	}).WithContext(ctx).Should(ContainElement(HavePrefix("table ip kube-proxy")))
+	return free
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed" // for the kernel's configuration
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+)
+
+// kernelSources is what Debian's package linux-source-6.1 brings: the kernel of Debian 12.
+const kernelSources = "/usr/src/linux-source-6.1.tar.xz"
+
+// kernelConfig says what the kernel has. Debian's own build of user-mode Linux will not do: its nf_tables knows neither IPv4 nor IPv6.
+//
+//go:embed kernel.config
+var kernelConfig string
+
+// kernelTools are what the build of a kernel needs, each with a file that tells whether it is there.
+var kernelTools = map[string]string{
+	"bison":            "/usr/bin/bison",
+	"flex":             "/usr/bin/flex",
+	"gcc":              "/usr/bin/gcc",
+	"libc6-dev":        "/usr/include/stdio.h",
+	"linux-source-6.1": kernelSources,
+	"make":             "/usr/bin/make",
+	"xz-utils":         "/usr/bin/xz",
+}
+
+// kernel is the program that is a node's own kernel. A kernel of another configuration is another program.
+func (l lab) kernel() string {
+	return filepath.Join(l.bin(), fmt.Sprintf("linux-6.1-%.4x", sha256.Sum256([]byte(kernelConfig))))
+}
+
+// buildKernel makes sure that the kernel is in the cache.
+func (l lab) buildKernel(ctx context.Context, p progress) error {
+	unlock, err := lockFile(ctx, p, filepath.Join(l.bin(), "lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := os.Stat(l.kernel()); err == nil {
+		return nil
+	}
+	if err := installPackages(ctx, p, kernelTools); err != nil {
+		return err
+	}
+	return p.step("building a kernel for nodes with their own", func() error { return l.compileKernel(ctx) })
+}
+
+func (l lab) compileKernel(ctx context.Context) error {
+	folder := filepath.Join(l.cache, "kernel")
+	if err := os.RemoveAll(folder); err != nil { // of a build that was cut off
+		return fmt.Errorf("clearing the kernel's sources: %w", err)
+	}
+	if err := makeFolders(folder); err != nil {
+		return err
+	}
+	if _, err := run(ctx, "tar", "--extract", "--xz", "--strip-components=1", "--directory="+folder, "--file="+kernelSources); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, ".config"), []byte(kernelConfig), 0o644); err != nil {
+		return fmt.Errorf("configuring the kernel: %w", err)
+	}
+	for _, target := range []string{"olddefconfig", "linux"} {
+		build := exec.CommandContext(ctx, "make", "ARCH=um", "--silent", "--jobs="+strconv.Itoa(runtime.NumCPU()), target)
+		build.Dir = folder
+		if _, err := runCommand(build); err != nil {
+			return err
+		}
+	}
+	if _, err := run(ctx, "strip", "-o", l.kernel()+".partial", filepath.Join(folder, "linux")); err != nil {
+		return err
+	}
+	if err := os.Rename(l.kernel()+".partial", l.kernel()); err != nil {
+		return fmt.Errorf("finishing the kernel: %w", err)
+	}
+	return os.RemoveAll(folder)
+}
