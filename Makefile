@@ -56,17 +56,24 @@ verify: manifests generate build-installer ## Check that what is generated is co
 test: ## Run all tests but those on the lab: pure, on virtual networks, and on a real API server.
 	assets="$$(go run ./test/lab assets)" && KUBEBUILDER_ASSETS="$$assets" go test -count=1 ./...
 
+# E2E runs the suite on the lab's workstation.
+E2E = $(LAB) exec k8s-ops -- $(BIN)/e2e.test --lab=$(BIN)/lab --lab-name=$(LANYARD_LAB) --root=$(CURDIR) -ginkgo.v
+
 .PHONY: test-e2e
-test-e2e: lab-up images build-installer ## Replay the tutorial on the lab, restart everything, cut a cable.
+test-e2e: e2e-ready ## Replay the tutorial on the lab, change kube-proxy under load, restart everything, cut a cable.
+	$(E2E) -ginkgo.timeout=30m -ginkgo.label-filter='!long'
+
+.PHONY: test-e2e-full
+test-e2e-full: e2e-ready ## As test-e2e, with all that takes long: changes that go wrong, ipvs on kernels that have it, what a lab leaves behind.
+	$(E2E) -ginkgo.timeout=2h
+	test/lab/leftovers.sh $(BIN)/lab
+
+.PHONY: e2e-ready
+e2e-ready: lab-up images build-installer
 	go test -c -o $(BIN)/e2e.test ./test/e2e
 	go build -o $(BIN)/ ./test/traffic/load
 	$(LAB) image --binary $(BIN)/load --ref load:dev --out $(BIN)/load.tar
 	$(LAB) load dist/lanyard.tar $(BIN)/load.tar
-	$(LAB) exec k8s-ops -- $(BIN)/e2e.test --lab=$(BIN)/lab --lab-name=$(LANYARD_LAB) --root=$(CURDIR) -ginkgo.v -ginkgo.timeout=30m
-
-.PHONY: test-e2e-full
-test-e2e-full: test-e2e ## As test-e2e, and see that the lab leaves nothing on this machine, however it ends.
-	test/lab/leftovers.sh $(BIN)/lab
 
 ##@ Build
 

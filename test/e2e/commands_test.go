@@ -68,6 +68,11 @@ func answering(ctx context.Context, address string) []string {
 	if err != nil {
 		GinkgoWriter.Println(err) // arping fails when nobody answers, which is an answer as well
 	}
+	return repliesIn(printed)
+}
+
+// repliesIn returns the hardware addresses in what arping printed.
+func repliesIn(printed string) []string {
 	var macs []string
 	for _, match := range replyFrom.FindAllStringSubmatch(printed, -1) {
 		macs = append(macs, strings.ToLower(match[1]))

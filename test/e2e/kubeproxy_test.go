@@ -2,12 +2,16 @@ package e2e
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
 )
 
 // kubeProxySpecs change kube-proxy's configuration in ways that go well, and in ways that must not begin. Before and after each, kube-proxy
@@ -73,6 +77,21 @@ func kubeProxySpecs() {
 		Entry("that is missing", func(string) string { return "" }, "config.conf"),
 	)
 
+	It("takes up again what kubeadm's phase for kube-proxy has written anew, once", func(ctx SpecContext) {
+		cluster := kubectl(ctx, "-n", "kube-system", "get", "configmap", "kubeadm-config", "-o", "jsonpath={.data.ClusterConfiguration}")
+		file, err := filepath.Abs(filepath.Join(*root, "bin", "kubeadm.yaml")) // where nodes see it
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.WriteFile(file, []byte(cluster+kubeadmsProxy), 0o600)).To(Succeed())
+		lab(ctx, "exec", "k8s-cp-01", "--", "kubeadm", "init", "phase", "addon", "kube-proxy", "--config", file)
+		Eventually(proxyMode).WithContext(ctx).Should(Equal(""), "kubeadm writes the open mode")
+		Eventually(proxyMode).WithTimeout(tutorialRoll).WithContext(ctx).Should(Equal("nftables"))
+		healed, err := proxyConfigMap(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		runs(ctx, "nftables")
+		Expect(kubectl(ctx, "events", "--for", "clusternetworking/cluster")).To(ContainSubstring("kubeadm"), "who changed it")
+		Expect(proxyConfigMap(ctx)).To(HaveField("ResourceVersion", healed.ResourceVersion), "one write was enough")
+	}, SpecTimeout(5*time.Minute))
+
 	It("works without any kube-proxy, reports it, and mends it once there is an image again", func(ctx SpecContext) {
 		image := kubectl(ctx, "-n", "kube-system", "get", "daemonset", "kube-proxy", "-o", "jsonpath={.spec.template.spec.containers[0].image}")
 		setImage := func(ctx context.Context, image string) {
@@ -96,6 +115,23 @@ func kubeProxySpecs() {
 		runs(ctx, "nftables")
 		Eventually(curl(first)).WithContext(ctx).Should(ContainSubstring("Welcome to nginx!"))
 	}, SpecTimeout(5*time.Minute))
+}
+
+// kubeadmsProxy is what the lab's own kubeadm configuration says of kube-proxy.
+const kubeadmsProxy = `
+---
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+conntrack: {maxPerCore: 0, min: 0}
+`
+
+// proxyMode returns what config.conf has as the mode.
+func proxyMode(ctx context.Context) (string, error) {
+	cm, err := proxyConfigMap(ctx)
+	if err != nil {
+		return "", err
+	}
+	return kubeproxy.Mode(cm.Data["config.conf"])
 }
 
 // setMode asks for a mode, and leaves the rest of the spec.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
 )
 
 // afterFailure is long enough for a node that is given up after two minutes, and for the others' way back.
@@ -43,12 +44,25 @@ func rollbackSpecs() {
 			mend := func(ctx context.Context) { tag(ctx, "kept:image", image) }
 			DeferCleanup(func(ctx SpecContext) { mend(ctx) })
 
-			By("seeing the others go back, while the image is still broken on " + victim)
+			By("seeing the way back stop at " + victim + ", so that the others go on as they are")
 			Eventually(condition("KubeProxyReady")).WithContext(ctx).WithTimeout(afterFailure).Should(And(
-				HavePrefix("False RolloutStalled: 2 of 3 nodes run mode iptables; kube-proxy on "+victim+" does not come up"),
-				ContainSubstring("look at the node and at kube-proxy's image")))
+				HavePrefix("False RolloutStalled: "), ContainSubstring("kube-proxy on "+victim+" does not come up in mode iptables"),
+				ContainSubstring("No further node is touched. It is the configuration that worked before: look at the node and at kube-proxy's image")))
 			mend(ctx)
 			rolledBack(ctx, clients, victim, "an image crashed")
+		}, SpecTimeout(12*time.Minute))
+
+		It("when kube-proxy crashes with what it is given", func(ctx SpecContext) {
+			const ofKubelet = "0.0.0.0:10250" // nothing has the port in a probe's own network
+			cm, err := proxyConfigMap(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			writeProxyConfig(ctx, strings.Replace(cm.Data["config.conf"], "bindAddressHardFail: false", "bindAddressHardFail: true", 1))
+			DeferCleanup(func(ctx SpecContext) { writeProxyConfig(ctx, cm.Data["config.conf"]) })
+			ready(ctx)
+			clients := startLoad(ctx, "lb-next")
+			kubectl(ctx, "patch", "clusternetworking", "cluster", "--type=merge", "-p", `{"spec":{"kubeProxy":{"metricsBindAddress":"`+ofKubelet+`"}}}`)
+			restarted := restarted(ctx, 0)
+			rolledBack(ctx, clients, restarted, "kube-proxy crashed")
 		}, SpecTimeout(12*time.Minute))
 
 		It("when a node never writes its rules", func(ctx SpecContext) {
@@ -72,6 +86,21 @@ func rollbackSpecs() {
 			rolledBack(ctx, clients, victim, "a node died")
 		}, SpecTimeout(12*time.Minute))
 	})
+
+	It("gives kube-proxy back as it was found, when the object goes and asked for that", func(ctx SpecContext) {
+		var ledger corev1.ConfigMap
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "lanyard-system", Name: v1alpha1.KubeProxyLedger}, &ledger)).To(Succeed())
+		var noted kubeproxy.Ledger
+		Expect(noted.Decode(ledger.Data[v1alpha1.LedgerKey])).To(Succeed())
+		original, err := kubeproxy.Mode(noted.Original.Document)
+		Expect(err).NotTo(HaveOccurred())
+		kubectl(ctx, "patch", "clusternetworking", "cluster", "--type=merge", "-p", `{"spec":{"kubeProxy":{"onDelete":"Restore"}}}`)
+		runs(ctx, "iptables")
+		kubectl(ctx, "delete", "clusternetworking", "cluster")
+		Eventually(proxyMode).WithContext(ctx).WithTimeout(tutorialRoll).Should(Equal(original))
+		kubectl(ctx, "apply", "-f", "config/samples/tutorial-nftables.yaml")
+		runs(ctx, "nftables")
+	}, SpecTimeout(8*time.Minute))
 
 	Context("goes on to the end", func() {
 		AfterEach(func(ctx SpecContext) {
@@ -131,7 +160,7 @@ func change(ctx context.Context) *load {
 	return clients
 }
 
-// restarted waits until so many nodes run nftables, and the kube-proxy of another is restarted; it returns that node.
+// restarted waits until so many nodes run as asked, and the kube-proxy of another is restarted; it returns that node.
 func restarted(ctx context.Context, done int) string {
 	GinkgoHelper()
 	var node string
@@ -141,7 +170,7 @@ func restarted(ctx context.Context, done int) string {
 		g.Expect(cnet.Status.KubeProxy.UpdatedNodes).To(BeNumerically(">=", done))
 		said, err := condition("KubeProxyReady")(ctx)
 		g.Expect(err).NotTo(HaveOccurred())
-		match := regexp.MustCompile(`mode nftables; (?:restarting kube-proxy on|waiting for) ([\w-]+)`).FindStringSubmatch(said)
+		match := regexp.MustCompile(`; (?:restarting kube-proxy on|waiting for) ([\w-]+)`).FindStringSubmatch(said)
 		g.Expect(match).NotTo(BeNil(), said)
 		node = match[1]
 	}).WithContext(ctx).WithTimeout(tutorialRoll).Should(Succeed())
@@ -161,7 +190,7 @@ func rolledBack(ctx context.Context, clients *load, victim, what string) {
 	Expect(cnet.Status.KubeProxy.LastFailure).To(HaveField("Node", victim))
 	Expect(kubectl(ctx, "events", "--for", "clusternetworking/cluster")).To(ContainSubstring("RolledBack"))
 	kept(ctx, clients, victim, what)
-	setMode(ctx, "iptables")
+	kubectl(ctx, "patch", "clusternetworking", "cluster", "--type=merge", "-p", `{"spec":{"kubeProxy":{"mode":"iptables","metricsBindAddress":null}}}`)
 	runs(ctx, "iptables")
 }
 

@@ -38,7 +38,10 @@ func (l lab) kernel() string {
 
 // buildKernel makes sure that the kernel is in the cache.
 func (l lab) buildKernel(ctx context.Context, p progress) error {
-	unlock, err := lockFile(ctx, p, filepath.Join(l.bin(), "lock"))
+	if err := makeFolders(l.bin()); err != nil {
+		return err
+	}
+	unlock, err := lockFile(ctx, p, filepath.Join(l.bin(), "kernel-lock")) // not the programs' lock: labs without such nodes do not wait
 	if err != nil {
 		return err
 	}

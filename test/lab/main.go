@@ -124,6 +124,14 @@ func lifecycleCommands(l *lab) []*cobra.Command {
 				fmt.Println(l.bin())
 				return nil
 			}},
+		{Use: "kernel", Short: "Build the kernel of nodes with their own, and print where it is", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				if err := l.buildKernel(cmd.Context(), p); err != nil {
+					return err
+				}
+				fmt.Println(l.kernel())
+				return nil
+			}},
 		{Use: "leftovers", Short: "List what the lab has on this machine; fail if there is anything", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
 				found, err := l.leftovers()
