@@ -124,7 +124,8 @@ func (f Fields) Settings() Settings {
 }
 
 // Against says which of the fields s holds otherwise, by what they mean to kube-proxy: a setting that is not there is at its zero value, a
-// list has no order, no mode is iptables (up to 1.39), and mode nftables has NodePorts at the primary addresses by itself.
+// list has no order, no mode is iptables (up to 1.39), mode nftables has NodePorts at the primary addresses by itself, and metrics are served
+// on the loopback unless told otherwise, which a running process spells out.
 func (f Fields) Against(s Settings) []Change {
 	mode := Effective(s[PathMode])
 	if declared := f.Mode(); declared != "" {
@@ -154,6 +155,8 @@ func meant(path Path, text, mode string) string {
 		return Effective(text)
 	case path == PathNodePortAddresses && text == "" && mode == string(v1alpha1.ProxyModeNFTables):
 		return keywordPrimary
+	case path == PathMetricsBindAddress:
+		return servedAt(text)
 	case path.shape() == aList:
 		return unordered(strings.Split(text, ","))
 	}

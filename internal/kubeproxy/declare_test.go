@@ -84,6 +84,24 @@ func TestAgainst(t *testing.T) {
 			want: Fields{{PathNodePortAddresses, []string{}}}, found: Settings{PathMode: "iptables", PathNodePortAddresses: "primary"},
 			diff: []Change{{"nodePortAddresses", "primary", "[]"}},
 		},
+		"a process spells out where it serves its metrics": {
+			want: Fields{{PathMetricsBindAddress, ""}}, found: Settings{PathMetricsBindAddress: "127.0.0.1:10249"},
+		},
+		"so does one whose addresses are IPv6": {
+			want: Fields{{PathMetricsBindAddress, ""}}, found: Settings{PathMetricsBindAddress: "[::1]:10249"},
+		},
+		"and the port of an address that has none": {
+			want: Fields{{PathMetricsBindAddress, "0.0.0.0"}}, found: Settings{PathMetricsBindAddress: "0.0.0.0:10249"},
+		},
+		"the loopback may be declared where nothing is written": {want: Fields{{PathMetricsBindAddress, "127.0.0.1:10249"}}},
+		"metrics are served elsewhere": {
+			want: Fields{{PathMetricsBindAddress, ""}}, found: Settings{PathMetricsBindAddress: "0.0.0.0:10249"},
+			diff: []Change{{"metricsBindAddress", "0.0.0.0:10249", `""`}},
+		},
+		"an address that is none is only equal to itself": {
+			want: Fields{{PathMetricsBindAddress, ""}}, found: Settings{PathMetricsBindAddress: "localhost"},
+			diff: []Change{{"metricsBindAddress", "localhost", `""`}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.diff, tc.want.Against(tc.found)); diff != "" {

@@ -36,3 +36,20 @@ func MetricsAddress(document string) string {
 	}
 	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port()).String()
 }
+
+// servedAt is what a metricsBindAddress means: kube-proxy adds the port to an address without one, and serves on the loopback in the family
+// of bindAddress when none is named. Either loopback stands for that here.
+func servedAt(text string) string {
+	byDefault := netip.MustParseAddrPort(v1alpha1.KubeProxyMetricsAddress)
+	at, err := netip.ParseAddrPort(text)
+	if host, noPort := netip.ParseAddr(text); noPort == nil {
+		at, err = netip.AddrPortFrom(host, byDefault.Port()), nil
+	}
+	switch {
+	case text == "", err == nil && at == netip.AddrPortFrom(netip.IPv6Loopback(), byDefault.Port()):
+		return byDefault.String()
+	case err != nil:
+		return text
+	}
+	return at.String()
+}

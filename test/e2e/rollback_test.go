@@ -32,6 +32,7 @@ func rollbackSpecs() {
 
 	Context("takes all nodes back", func() {
 		It("when kube-proxy's image crashes on the last node", func(ctx SpecContext) {
+			const kept = "docker.io/library/kube-proxy:kept" // a full name, as kubelet's runtime makes it one
 			victim := leader(ctx)
 			clients := change(ctx)
 			Eventually(phase).WithContext(ctx).WithTimeout(tutorialRoll).Should(BeElementOf(v1alpha1.PhaseCanary, v1alpha1.PhaseRolling))
@@ -39,9 +40,9 @@ func rollbackSpecs() {
 			tag := func(ctx context.Context, from, to string) {
 				lab(ctx, "exec", victim, "--", "ctr", "-n", "k8s.io", "images", "tag", "--force", from, to)
 			}
-			tag(ctx, image, "kept:image")
+			tag(ctx, image, kept)
 			tag(ctx, "docker.io/library/nginx:1.22", image)
-			mend := func(ctx context.Context) { tag(ctx, "kept:image", image) }
+			mend := func(ctx context.Context) { tag(ctx, kept, image) }
 			DeferCleanup(func(ctx SpecContext) { mend(ctx) })
 
 			By("seeing the way back stop at " + victim + ", so that the others go on as they are")
