@@ -182,7 +182,7 @@ func restarted(ctx context.Context, done int) string {
 func rolledBack(ctx context.Context, clients *load, victim, what string) {
 	GinkgoHelper()
 	Eventually(condition("KubeProxyReady")).WithContext(ctx).WithTimeout(afterFailure).Should(
-		HavePrefix("False RolledBack: 3 of 3 nodes run mode iptables; what the spec asks for failed on " + victim))
+		MatchRegexp("^False RolledBack: 3 of 3 nodes run mode iptables.*; what the spec asks for failed on " + victim))
 	cm, err := proxyConfigMap(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(cm.Data["config.conf"]).To(ContainSubstring("mode: iptables"))
