@@ -2,10 +2,7 @@ package e2e
 
 import (
 	"context"
-	"io"
-	"os/exec"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -66,14 +63,13 @@ func rollbackSpecs() {
 			rolledBack(ctx, clients, restarted, "kube-proxy crashed")
 		}, SpecTimeout(12*time.Minute))
 
-		It("when a node never writes its rules", func(ctx SpecContext) {
-			const victim = "k8s-wl-01"
-			free := occupy(ctx, victim)
+		It("when a node never writes its rules, as it does not reach the API server", func(ctx SpecContext) {
 			clients := change(ctx)
-			Eventually(condition("KubeProxyReady")).WithContext(ctx).WithTimeout(afterFailure).Should(ContainSubstring(
-				"kube-proxy on " + victim + " does not come up in mode nftables: its kube-proxy fails to write its rules"))
+			victim := restarted(ctx, 0)
+			open := shut(ctx, victim)
+			Eventually(phase).WithContext(ctx).WithTimeout(afterFailure).Should(Equal(v1alpha1.PhaseRollingBack))
+			open(ctx)
 			rolledBack(ctx, clients, victim, "a node did not write its rules")
-			free()
 		}, SpecTimeout(12*time.Minute))
 
 		It("when a node dies while its kube-proxy restarts", func(ctx SpecContext) {
@@ -219,28 +215,19 @@ func leader(ctx context.Context) string {
 	return pod.Spec.NodeName
 }
 
-// occupy has another process own nftables' table for kube-proxy on a node, so that kube-proxy may not write it. The table goes with the
-// process, at the latest when the spec ends.
-func occupy(ctx SpecContext, node string) (free func()) {
+// shut keeps new processes of a node's own from the API server; those that have a connection, and pods, keep it.
+func shut(ctx SpecContext, node string) (open func(context.Context)) {
 	GinkgoHelper()
-	nft := exec.Command(*labProgram, "--name", *labName, "exec", node, "--", "nft", "--interactive")
-	nft.Dir = *root
-	in, err := nft.StdinPipe()
-	Expect(err).NotTo(HaveOccurred())
-	Expect(nft.Start()).To(Succeed())
-	free = func() {
-		if in == nil {
-			return
-		}
-		_ = in.Close() // nft ends when there is no more to read
-		_ = nft.Wait()
-		in = nil
+	nft := func(ctx context.Context, command ...string) {
+		lab(ctx, append([]string{"exec", node, "--", "nft"}, command...)...)
 	}
-	DeferCleanup(free)
-	_, err = io.WriteString(in, "add table ip kube-proxy { flags owner; }\n")
-	Expect(err).NotTo(HaveOccurred())
-	Eventually(func(ctx context.Context) []string {
-		return slices.Collect(strings.Lines(lab(ctx, "exec", node, "--", "nft", "list", "tables")))
-	}).WithContext(ctx).Should(ContainElement(HavePrefix("table ip kube-proxy")))
-	return free
+	nft(ctx, "add", "table", "inet", "shut")
+	open = func(ctx context.Context) {
+		nft(ctx, "add", "table", "inet", "shut") // so that it can be deleted twice
+		nft(ctx, "delete", "table", "inet", "shut")
+	}
+	DeferCleanup(func(ctx SpecContext) { open(ctx) })
+	nft(ctx, "add", "chain", "inet", "shut", "out", "{ type filter hook output priority -300; }")
+	nft(ctx, "add", "rule", "inet", "shut", "out", "tcp", "dport", "6443", "tcp", "flags", "syn / syn,ack", "drop")
+	return open
 }
