@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -73,8 +74,12 @@ func (s sightings) of(n *corev1.Node) kubeproxy.Node {
 	_, controlPlane := n.Labels[controlPlaneLabel]
 	node := kubeproxy.Node{Name: n.Name, Ready: nodeReady(n), ControlPlane: controlPlane}
 	for i := range s.proxies.Items {
-		if p := &s.proxies.Items[i]; p.Spec.NodeName == n.Name && p.DeletionTimestamp == nil {
+		switch p := &s.proxies.Items[i]; {
+		case p.Spec.NodeName != n.Name:
+		case p.DeletionTimestamp == nil:
 			node.Pod = podOf(p)
+		default:
+			node.Left = leftAt(p)
 		}
 	}
 	if s.speakerOn(n) {
@@ -125,6 +130,15 @@ func podOf(p *corev1.Pod) *kubeproxy.Pod {
 		}
 	}
 	return pod
+}
+
+// leftAt is since when a pod is being deleted: the API server writes when the grace period will be over.
+func leftAt(p *corev1.Pod) time.Time {
+	var grace int64 // seconds
+	if p.DeletionGracePeriodSeconds != nil {
+		grace = *p.DeletionGracePeriodSeconds
+	}
+	return p.DeletionTimestamp.Add(-time.Duration(grace) * time.Second)
 }
 
 // explain adds what is known to what happened.

@@ -149,7 +149,7 @@ func (c *cluster) live(m *machine) {
 		return
 	case m.Pod == nil && c.hits(2):
 		m.Pod = &Pod{Name: "kube-proxy-" + m.Name, UID: fmt.Sprint(m.Name, c.Now.Unix()), Created: c.Now}
-		m.starts = c.Now.Add(c.seconds(0, 8))
+		m.Left, m.starts = time.Time{}, c.Now.Add(c.seconds(0, 8))
 	case m.Pod != nil && m.runs == "" && !c.Now.Before(m.starts):
 		document := c.Config
 		if m.Witness == Silent && m.Pod.Failure == "" && c.Now.Sub(c.Written) < time.Minute && c.before != "" && c.hits(5) {
@@ -256,7 +256,7 @@ func (c *cluster) follow(d Decision) {
 		i := slices.IndexFunc(c.machines, func(m *machine) bool { return m.Pod != nil && m.Pod.UID == d.Restart.UID })
 		m := c.machines[i]
 		c.checkRestart(m)
-		m.Pod, m.ours = nil, true
+		m.Pod, m.Left, m.ours = nil, c.Now, true
 		m.stop(c.Now)
 		if c.memory.canary == nil {
 			c.memory.canary = m

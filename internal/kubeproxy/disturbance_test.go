@@ -15,7 +15,7 @@ func (c *cluster) disturb() {
 	switch c.rng.IntN(120) {
 	case 0, 1:
 		c.note("somebody deletes the pod of %s", m.Name)
-		m.Pod, m.ours = nil, false
+		m.Pod, m.Left, m.ours = nil, c.Now, false
 		m.stop(c.Now)
 	case 2, 3:
 		c.note("power cut of %s", m.Name)
@@ -119,7 +119,7 @@ func (c *cluster) others() {
 		m := c.foreign[0]
 		c.foreign = c.foreign[1:]
 		c.note("the DaemonSet's roll restarts %s", m.Name)
-		m.Pod, m.ours = nil, false
+		m.Pod, m.Left, m.ours = nil, c.Now, false
 		m.stop(c.Now)
 	}
 	if c.fighter != "" && c.Writer == v1alpha1.FieldManager && c.configured() != c.fighter && c.hits(c.patience) {

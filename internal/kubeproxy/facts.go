@@ -49,6 +49,8 @@ type Node struct {
 	Away time.Time
 	// Pod is nil while there is none, or while it is being deleted.
 	Pod *Pod
+	// Left is since when its pod is being deleted, which lasts for as long as a dead node is away; zero when none is.
+	Left time.Time
 }
 
 // Facts are all that a step is decided from. They are read anew each time: what has to outlive the manager stands in the Ledger.

@@ -27,8 +27,13 @@ func node(name, mode string, created time.Time, but ...func(*Node)) Node {
 }
 
 // What may be different about a node.
-func notReady(n *Node)  { n.Ready = false }
-func noPod(n *Node)     { n.Pod = nil }
+func notReady(n *Node) { n.Ready = false }
+func noPod(n *Node)    { n.Pod = nil }
+
+// leaving is a node whose pod is being deleted since then.
+func leaving(second int) func(*Node) {
+	return func(n *Node) { n.Pod, n.Left = nil, at(second) }
+}
 func silent(n *Node)    { n.Witness, n.Mode, n.Dated = Silent, "", false }
 func noSpeaker(n *Node) { n.Witness, n.Mode, n.Dated = NoSpeaker, "", false }
 func undated(n *Node)   { n.Dated = false }

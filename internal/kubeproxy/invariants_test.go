@@ -176,7 +176,7 @@ func (c *cluster) checkRestart(target *machine) {
 		c.breaks("%s is restarted while %d others are without kube-proxy, of %d that may be: %s", target.Name, len(out), limit, some(out))
 	}
 	canary := c.memory.canary
-	if canary != nil && canary != target && canary.Ready && !canary.working() && !c.memory.shown && target.working() {
+	if canary != nil && canary != target && !canary.working() && !c.memory.shown && target.working() {
 		c.breaks("%s is restarted before %s has shown that %s works", target.Name, canary.Name, mode)
 	}
 	i := slices.IndexFunc(c.Nodes, func(n Node) bool { return n.Name == target.Name })

@@ -42,6 +42,17 @@ func TestRollback(t *testing.T) {
 					l.Attempt.Failed.Message = nowhere
 				}))).because("a", canaryPhase, nowhere).of(2, "b"),
 		},
+		"so does one that died when it was restarted, and does not return": {
+			rolling(node("a", "iptables", at(-60), notReady, leaving(10)), node("b", "iptables", at(-60))).now(130),
+			underway(back, doesNot+"the node is not Ready; all nodes go back").
+				records(ledgerOf(rolling(node("a", "", at(0)), node("b", "", at(0))).failed().ledger(func(l *Ledger) {
+					l.Attempt.Failed.Message = "the node is not Ready"
+				}))).because("a", canaryPhase, "the node is not Ready").of(2),
+		},
+		"but not one whose pod was gone before the change, for it has had no part in it": {
+			rolling(node("a", "iptables", at(-60), notReady, leaving(-10)), node("b", "iptables", at(-60))).now(130),
+			underway(canaryPhase, "0 of 2 nodes run mode nftables; restarting kube-proxy on b").restarts(node("b", "iptables", at(-60))).of(2),
+		},
 		"so does not one that has just ceased to work: the way may mend": {
 			rolling(node("a", "nftables", at(-30), blocked, since(301)), node("b", "nftables", at(-30))).now(420),
 			left(v1alpha1.ReasonRolloutStalled, "1 of 2 nodes run mode nftables; kube-proxy on a runs as asked, and "+nowhere+". No further node is "+

@@ -32,7 +32,7 @@ func (r roll) groups() groups {
 	for _, n := range r.ordered() {
 		switch {
 		case r.verified(n):
-		case !n.Ready && n.Pod != nil && r.fresh(*n.Pod):
+		case !n.Ready && r.restarted(n):
 			g.dark = append(g.dark, n)
 		case !n.Ready: // its turn comes when it returns
 			g.gone = append(g.gone, n)
@@ -65,7 +65,7 @@ func (r roll) nodes() (Decision, bool) {
 	if (restarts || len(g.flying) > 0) && r.adopts() {
 		return r.writeDown(r.Config.Document, nil)
 	}
-	if restarts { // the restart may be why a node is not Ready any more: no other is put at risk
+	if restarts || slices.ContainsFunc(g.flying, r.stale) { // the restart may be why a node is not Ready any more: no other is put at risk
 		g.flying = append(g.flying, g.dark...)
 	}
 	if i := slices.IndexFunc(g.flying, func(n Node) bool { return r.failure(n) != "" }); i >= 0 {

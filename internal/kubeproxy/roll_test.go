@@ -91,6 +91,9 @@ func TestRollWaits(t *testing.T) {
 		"when the node is not Ready any more: the restart may be why": {
 			rolling(node("a", "iptables", at(10), notReady), b).now(40), waitsFor("a", "the node is not Ready"),
 		},
+		"for a node that died while its kube-proxy was restarted: what is asked may be why": {
+			rolling(node("a", "iptables", at(-60), notReady, leaving(10)), b).now(40), waitsFor("a", "the node is not Ready"),
+		},
 		"a Ready pod is no proof where a speaker can ask": {
 			rolling(node("a", "", at(10)), b).now(60), waitsFor("a", "its speaker says: kube-proxy does not answer"),
 		},

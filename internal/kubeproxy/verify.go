@@ -39,6 +39,12 @@ func (r roll) awaited(n Node) bool {
 // fresh says whether the pod was made after the configuration was written. When its process was started is by another clock, the node's.
 func (r roll) fresh(p Pod) bool { return !p.Created.Before(r.Written) }
 
+// restarted says whether the node's kube-proxy was restarted after the configuration was written. Where the node died of it, or just then, the
+// pod of before is all that is left.
+func (r roll) restarted(n Node) bool {
+	return n.Pod != nil && r.fresh(*n.Pod) || n.Pod == nil && !n.Left.IsZero() && !n.Left.Before(r.Written)
+}
+
 // settled says whether the pod has stayed up for long enough to be believed.
 func (r roll) settled(p Pod) bool {
 	return p.Ready && p.Failure == "" && r.Now.Sub(p.Created) >= settledAfter
@@ -110,6 +116,8 @@ func (r roll) failure(n Node) string {
 	switch {
 	case n.Pod == nil && r.overdue(n):
 		return r.doing(n)
+	case n.Pod == nil && !n.Ready && r.restarted(n) && r.Now.Sub(n.Left) >= verifyWithin:
+		return r.doing(n)
 	case n.Pod == nil || !r.fresh(*n.Pod) || r.stale(n):
 		return ""
 	case n.Pod.Failure != "":
@@ -144,10 +152,10 @@ func (r roll) stall(n Node, why string) Decision {
 // doing says what a node in flight is doing.
 func (r roll) doing(n Node) string {
 	switch {
-	case n.Pod == nil:
-		return "its kube-proxy pod is being made"
 	case !n.Ready:
 		return "the node is not Ready"
+	case n.Pod == nil:
+		return "its kube-proxy pod is being made"
 	case n.Pod.Failure != "":
 		return n.Pod.Failure
 	case n.Witness == Silent:
