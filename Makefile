@@ -60,11 +60,11 @@ test: ## Run all tests but those on the lab: pure, on virtual networks, and on a
 E2E = $(LAB) exec k8s-ops -- $(BIN)/e2e.test --lab=$(BIN)/lab --lab-name=$(LANYARD_LAB) --root=$(CURDIR) -ginkgo.v
 
 .PHONY: test-e2e
-test-e2e: e2e-ready ## Replay the tutorial on the lab, change kube-proxy under load, restart everything, cut a cable.
+test-e2e: e2e-ready ## Replay the tutorial on the lab, change kube-proxy, restart everything, cut a cable.
 	$(E2E) -ginkgo.timeout=30m -ginkgo.label-filter='!long'
 
 .PHONY: test-e2e-full
-test-e2e-full: e2e-ready ## As test-e2e, with all that takes long: changes that go wrong, ipvs on kernels that have it, what a lab leaves behind.
+test-e2e-full: e2e-ready ## As test-e2e, with all that takes long: changes under load and changes that go wrong, ipvs on kernels that have it, what a lab leaves behind.
 	$(E2E) -ginkgo.timeout=2h
 	test/lab/leftovers.sh $(BIN)/lab
 
