@@ -1,7 +1,6 @@
 package kubeproxy
 
 import (
-	"cmp"
 	"net/netip"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -10,41 +9,32 @@ import (
 // MetricsAddress returns the address and port at which a kube-proxy with this configuration is asked from its own node: where it serves its
 // metrics. A document that cannot be read, or names what kube-proxy would not take, gives the default.
 func MetricsAddress(document string) string {
-	asked := netip.MustParseAddrPort(v1alpha1.KubeProxyMetricsAddress)
 	_, values, err := parse(document)
 	if err != nil {
-		return asked.String()
+		return byDefault.String()
 	}
 	address, _ := values["metricsBindAddress"].(string)
 	bind, _ := values["bindAddress"].(string)
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		// kube-proxy adds the port to an address without one, and has its loopback in the family of bindAddress.
-		host, err := netip.ParseAddr(cmp.Or(address, bind))
-		switch {
-		case err != nil:
-			return asked.String()
-		case address == "" && host.Is4(), address == "" && host.Is4In6():
-			host = asked.Addr()
-		case address == "":
-			host = netip.IPv6Loopback()
+	at, err := withPort(address)
+	switch {
+	case address == "": // its loopback, in the family of bindAddress
+		at = byDefault
+		if host, err := netip.ParseAddr(bind); err == nil && !host.Unmap().Is4() {
+			at = netip.AddrPortFrom(netip.IPv6Loopback(), byDefault.Port())
 		}
-		at = netip.AddrPortFrom(host, asked.Port())
+	case err != nil:
+		return byDefault.String()
 	}
 	if at.Addr().IsUnspecified() { // on [::] it takes connections to 127.0.0.1 too
-		at = netip.AddrPortFrom(asked.Addr(), at.Port())
+		at = netip.AddrPortFrom(byDefault.Addr(), at.Port())
 	}
 	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port()).String()
 }
 
-// servedAt is what a metricsBindAddress means: kube-proxy adds the port to an address without one, and serves on the loopback in the family
-// of bindAddress when none is named. Either loopback stands for that here.
+// servedAt is what a metricsBindAddress means: the loopback when none is named, in the family of bindAddress. Either loopback stands for that
+// here.
 func servedAt(text string) string {
-	byDefault := netip.MustParseAddrPort(v1alpha1.KubeProxyMetricsAddress)
-	at, err := netip.ParseAddrPort(text)
-	if host, noPort := netip.ParseAddr(text); noPort == nil {
-		at, err = netip.AddrPortFrom(host, byDefault.Port()), nil
-	}
+	at, err := withPort(text)
 	switch {
 	case text == "", err == nil && at == netip.AddrPortFrom(netip.IPv6Loopback(), byDefault.Port()):
 		return byDefault.String()
@@ -52,4 +42,15 @@ func servedAt(text string) string {
 		return text
 	}
 	return at.String()
+}
+
+// byDefault is where kube-proxy serves its metrics when nothing is said.
+var byDefault = netip.MustParseAddrPort(v1alpha1.KubeProxyMetricsAddress)
+
+// withPort reads a metricsBindAddress that is named: kube-proxy adds the port to an address without one.
+func withPort(text string) (netip.AddrPort, error) {
+	if host, err := netip.ParseAddr(text); err == nil {
+		return netip.AddrPortFrom(host, byDefault.Port()), nil
+	}
+	return netip.ParseAddrPort(text)
 }

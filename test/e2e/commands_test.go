@@ -46,6 +46,17 @@ func kubectlApply(ctx context.Context, manifest string) {
 	Expect(err).NotTo(HaveOccurred(), string(printed))
 }
 
+// patchSpec changes what is named of the object's spec, and leaves the rest.
+func patchSpec(ctx context.Context, spec string) {
+	GinkgoHelper()
+	kubectl(ctx, specPatch(spec)...)
+}
+
+// specPatch are the arguments of kubectl that change what is named of the object's spec.
+func specPatch(spec string) []string {
+	return []string{"patch", "clusternetworking", "cluster", "--type=merge", "-p", `{"spec":` + spec + `}`}
+}
+
 // lab turns the lab's knobs: cables, power.
 func lab(ctx context.Context, args ...string) string {
 	GinkgoHelper()
@@ -63,16 +74,17 @@ var replyFrom = regexp.MustCompile(`reply from \S+ \[([0-9A-F:]+)\]`)
 
 // answering returns the hardware addresses that answer for an address of the LAN, asked by broadcast three times.
 func answering(ctx context.Context, address string) []string {
-	GinkgoHelper()
-	printed, err := output(ctx, "arping", "-b", "-c", "3", "-I", "eth0", address)
+	return replies(output(ctx, "arping", arping(address)...))
+}
+
+// arping are its arguments.
+func arping(address string) []string { return []string{"-b", "-c", "3", "-I", "eth0", address} }
+
+// replies returns the hardware addresses in what arping printed.
+func replies(printed string, err error) []string {
 	if err != nil {
 		GinkgoWriter.Println(err) // arping fails when nobody answers, which is an answer as well
 	}
-	return repliesIn(printed)
-}
-
-// repliesIn returns the hardware addresses in what arping printed.
-func repliesIn(printed string) []string {
 	var macs []string
 	for _, match := range replyFrom.FindAllStringSubmatch(printed, -1) {
 		macs = append(macs, strings.ToLower(match[1]))

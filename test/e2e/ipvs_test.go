@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -28,7 +27,7 @@ var _ = Describe("A cluster whose kernels have IPVS", long, func() {
 		Eventually(cluster.told("Ready")).WithTimeout(4 * time.Minute).WithContext(ctx).Should(ContainSubstring(" True "))
 
 		By("going to ipvs, by way of nftables")
-		cluster.kubectl(ctx, "patch", "clusternetworking", "cluster", "--type=merge", "-p", `{"spec":{"kubeProxy":{"mode":"ipvs","ipvs":{"scheduler":"lc"}}}}`)
+		cluster.kubectl(ctx, specPatch(`{"kubeProxy":{"mode":"ipvs","ipvs":{"scheduler":"lc"}}}`)...)
 		Eventually(cluster.told("KubeProxyReady")).WithTimeout(slowRoll).WithContext(ctx).Should(
 			Equal("2 True Ready: 2 of 2 nodes run mode ipvs with ipvs.scheduler: lc, ipvs.strictARP: true; kube-proxy runs as asked"))
 		for _, node := range ownKernels {
@@ -36,11 +35,11 @@ var _ = Describe("A cluster whose kernels have IPVS", long, func() {
 				ContainSubstring("TCP  C0A801C8:0050 lc"), "192.168.1.200:80 is programmed on "+node+" with the scheduler")
 			Expect(cluster.on(ctx, node, "sysctl", "-n", "net.ipv4.conf.all.arp_ignore", "net.ipv4.conf.all.arp_announce")).To(Equal("1\n2\n"), "strictARP")
 		}
-		Eventually(answeringIn(cluster)).WithContext(ctx).Should(HaveLen(1))
+		Eventually(cluster.answering).WithArguments(first).WithContext(ctx).Should(HaveLen(1))
 		Eventually(cluster.ops).WithContext(ctx).WithArguments("curl", "--silent", "--max-time", "5", "http://"+first).Should(ContainSubstring("Welcome to nginx!"))
 
 		By("going back to iptables, by way of nftables")
-		cluster.kubectl(ctx, "patch", "clusternetworking", "cluster", "--type=merge", "-p", `{"spec":{"kubeProxy":{"mode":"iptables","ipvs":null}}}`)
+		cluster.kubectl(ctx, specPatch(`{"kubeProxy":{"mode":"iptables","ipvs":null}}`)...)
 		Eventually(cluster.told("KubeProxyReady")).WithTimeout(slowRoll).WithContext(ctx).Should(
 			Equal("3 True Ready: 2 of 2 nodes run mode iptables; kube-proxy runs as asked"))
 		for _, node := range ownKernels {
@@ -48,18 +47,7 @@ var _ = Describe("A cluster whose kernels have IPVS", long, func() {
 			Expect(cluster.on(ctx, node, "cat", "/proc/net/ip_vs")).NotTo(ContainSubstring("TCP"))
 			Expect(cluster.on(ctx, node, "nft", "list", "tables")).NotTo(ContainSubstring("kube-proxy"))
 		}
-		Expect(answeringIn(cluster)(ctx)).To(HaveLen(1))
+		Expect(cluster.answering(ctx, first)).To(HaveLen(1))
 		Eventually(cluster.ops).WithContext(ctx).WithArguments("curl", "--silent", "--max-time", "5", "http://"+first).Should(ContainSubstring("Welcome to nginx!"))
 	}, SpecTimeout(45*time.Minute))
 })
-
-// answeringIn returns the hardware addresses that answer for the first address on another lab's LAN.
-func answeringIn(cluster otherLab) func(context.Context) []string {
-	return func(ctx context.Context) []string {
-		printed, err := cluster.ops(ctx, "arping", "-b", "-c", "3", "-I", "eth0", first)
-		if err != nil {
-			GinkgoWriter.Println(err) // arping fails when nobody answers, which is an answer as well
-		}
-		return repliesIn(printed)
-	}
-}

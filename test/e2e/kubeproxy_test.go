@@ -93,7 +93,7 @@ func kubeProxySpecs() {
 	}, SpecTimeout(5*time.Minute))
 
 	It("works without any kube-proxy, reports it, and mends it once there is an image again", func(ctx SpecContext) {
-		image := kubectl(ctx, "-n", "kube-system", "get", "daemonset", "kube-proxy", "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+		image := proxyImage(ctx)
 		setImage := func(ctx context.Context, image string) {
 			kubectl(ctx, "-n", "kube-system", "set", "image", "daemonset/kube-proxy", "kube-proxy="+image)
 			kubectl(ctx, "-n", "kube-system", "delete", "pods", "-l", "k8s-app=kube-proxy", "--force", "--grace-period=0")
@@ -134,10 +134,16 @@ func proxyMode(ctx context.Context) (string, error) {
 	return kubeproxy.Mode(cm.Data["config.conf"])
 }
 
+// proxyImage returns the cluster's own image of kube-proxy.
+func proxyImage(ctx context.Context) string {
+	GinkgoHelper()
+	return kubectl(ctx, "-n", "kube-system", "get", "daemonset", "kube-proxy", "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+}
+
 // setMode asks for a mode, and leaves the rest of the spec.
 func setMode(ctx context.Context, mode string) {
 	GinkgoHelper()
-	kubectl(ctx, "patch", "clusternetworking", "cluster", "--type=merge", "-p", `{"spec":{"kubeProxy":{"mode":"`+mode+`"}}}`)
+	patchSpec(ctx, `{"kubeProxy":{"mode":"`+mode+`"}}`)
 }
 
 // runs waits until every node runs the mode, as asked.

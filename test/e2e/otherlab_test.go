@@ -37,6 +37,11 @@ func (o otherLab) ops(ctx context.Context, command ...string) (string, error) {
 	return o.on(ctx, "k8s-ops", command...)
 }
 
+// answering returns the hardware addresses that answer for an address of its LAN.
+func (o otherLab) answering(ctx context.Context, address string) []string {
+	return replies(o.ops(ctx, append([]string{"arping"}, arping(address)...)...))
+}
+
 // kubectl does what a person types there.
 func (o otherLab) kubectl(ctx context.Context, args ...string) string {
 	GinkgoHelper()

@@ -33,7 +33,7 @@ func rollbackSpecs() {
 			victim := leader(ctx)
 			clients := change(ctx)
 			Eventually(phase).WithContext(ctx).WithTimeout(tutorialRoll).Should(BeElementOf(v1alpha1.PhaseCanary, v1alpha1.PhaseRolling))
-			image := kubectl(ctx, "-n", "kube-system", "get", "daemonset", "kube-proxy", "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+			image := proxyImage(ctx)
 			tag := func(ctx context.Context, from, to string) {
 				lab(ctx, "exec", victim, "--", "ctr", "-n", "k8s.io", "images", "tag", "--force", from, to)
 			}
@@ -58,7 +58,7 @@ func rollbackSpecs() {
 			DeferCleanup(func(ctx SpecContext) { writeProxyConfig(ctx, cm.Data["config.conf"]) })
 			ready(ctx)
 			clients := startLoad(ctx, "lb-next")
-			kubectl(ctx, "patch", "clusternetworking", "cluster", "--type=merge", "-p", `{"spec":{"kubeProxy":{"metricsBindAddress":"`+ofKubelet+`"}}}`)
+			patchSpec(ctx, `{"kubeProxy":{"metricsBindAddress":"`+ofKubelet+`"}}`)
 			restarted := restarted(ctx, 0)
 			rolledBack(ctx, clients, restarted, "kube-proxy crashed")
 		}, SpecTimeout(12*time.Minute))
@@ -91,7 +91,7 @@ func rollbackSpecs() {
 		Expect(noted.Decode(ledger.Data[v1alpha1.LedgerKey])).To(Succeed())
 		original, err := kubeproxy.Mode(noted.Original.Document)
 		Expect(err).NotTo(HaveOccurred())
-		kubectl(ctx, "patch", "clusternetworking", "cluster", "--type=merge", "-p", `{"spec":{"kubeProxy":{"onDelete":"Restore"}}}`)
+		patchSpec(ctx, `{"kubeProxy":{"onDelete":"Restore"}}`)
 		runs(ctx, "iptables")
 		kubectl(ctx, "delete", "clusternetworking", "cluster")
 		Eventually(proxyMode).WithContext(ctx).WithTimeout(tutorialRoll).Should(Equal(original))
@@ -187,7 +187,7 @@ func rolledBack(ctx context.Context, clients *load, victim, what string) {
 	Expect(cnet.Status.KubeProxy.LastFailure).To(HaveField("Node", victim))
 	Expect(kubectl(ctx, "events", "--for", "clusternetworking/cluster")).To(ContainSubstring("RolledBack"))
 	kept(ctx, clients, victim, what)
-	kubectl(ctx, "patch", "clusternetworking", "cluster", "--type=merge", "-p", `{"spec":{"kubeProxy":{"mode":"iptables","metricsBindAddress":null}}}`)
+	patchSpec(ctx, `{"kubeProxy":{"mode":"iptables","metricsBindAddress":null}}`)
 	runs(ctx, "iptables")
 }
 

@@ -93,7 +93,7 @@ func tutorialSpecs() {
 		cnet, err := clusterNetworking(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		patch := func(ctx context.Context, addresses string) {
-			kubectl(ctx, "patch", "clusternetworking", "cluster", "--type=merge", "-p", `{"spec":{"ipPools":[{"name":"lan-pool","addresses":["`+addresses+`"]}]}}`)
+			patchSpec(ctx, `{"ipPools":[{"name":"lan-pool","addresses":["`+addresses+`"]}]}`)
 		}
 		patch(ctx, "192.168.1.210-192.168.1.200")
 		DeferCleanup(func(ctx SpecContext) {
@@ -110,11 +110,11 @@ func tutorialSpecs() {
 	It("writes nothing while it is paused, and goes on announcing", func(ctx SpecContext) {
 		before, err := proxyConfigMap(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		kubectl(ctx, "patch", "clusternetworking", "cluster", "--type=merge", "-p", `{"spec":{"managementState":"Paused","kubeProxy":{"mode":"iptables"}}}`)
+		patchSpec(ctx, `{"managementState":"Paused","kubeProxy":{"mode":"iptables"}}`)
 		DeferCleanup(func(ctx SpecContext) {
 			kubectl(ctx, "delete", "service", "lb-test", "--ignore-not-found")
 			kubectl(ctx, "apply", "-f", "config/samples/tutorial-nftables.yaml")
-			kubectl(ctx, "patch", "clusternetworking", "cluster", "--type=merge", "-p", `{"spec":{"managementState":"Managed"}}`)
+			patchSpec(ctx, `{"managementState":"Managed"}`)
 			Eventually(condition("Ready")).WithContext(ctx).Should(HavePrefix("True Ready: "))
 		})
 		Eventually(condition("Progressing")).WithContext(ctx).Should(HavePrefix("False Paused: "))
