@@ -75,6 +75,41 @@ e2e-ready: lab-up images build-installer
 	$(LAB) image --binary $(BIN)/load --ref load:dev --out $(BIN)/load.tar
 	$(LAB) load dist/lanyard.tar $(BIN)/load.tar
 
+##@ Benchmark
+
+# How many nodes the benchmark's lab has, how often each fault and the silent cut are inflicted, how many addresses there are, and which of the
+# products, faults and placements of test/bench are measured.
+BENCH_NODES ?= 3
+BENCH_N ?= 20
+BENCH_N_SILENT ?= 200
+BENCH_VIPS ?= 1
+BENCH_PRODUCTS ?= lanyard,metallb
+BENCH_FAULTS ?= cut,cut-silent,kill-speaker,stop-speaker,term-speaker,kill-node,partition,drain,rollout,control
+BENCH_PLACEMENTS ?= survivors,spread
+# A lab of its own: nothing else disturbs what is measured there.
+BENCH_LAB := $(BIN)/lab --name bench
+PEERS := $(CURDIR)/test/bench/peers
+
+.PHONY: bench
+bench: bench-ready ## Measure failover, beside MetalLB, on a lab of its own: see test/bench. All of it takes a day.
+	$(BENCH_LAB) exec k8s-ops -- $(BIN)/failover --lab=$(BIN)/lab --lab-name=bench --root=$(CURDIR) --out=$(CURDIR)/test/bench/results \
+	  --version="$$(git describe --always --dirty 2>/dev/null)" --metallb-crds="$$(go -C $(PEERS) list -m -f '{{.Dir}}' go.universe.tf/metallb)/config/crd/bases" \
+	  --products=$(BENCH_PRODUCTS) --faults=$(BENCH_FAULTS) --placements=$(BENCH_PLACEMENTS) --n=$(BENCH_N) --n-silent=$(BENCH_N_SILENT) --vips=$(BENCH_VIPS)
+
+.PHONY: bench-ready
+bench-ready: images build-installer
+	$(BENCH_LAB) up --nodes $(BENCH_NODES)
+	go build -o $(BIN)/ ./test/bench/failover ./test/bench/failover/echo
+	mkdir -p $(BIN)/peers
+	go -C $(PEERS) build -o $(BIN)/peers/ go.universe.tf/metallb/controller go.universe.tf/metallb/speaker
+	$(BENCH_LAB) image --binary $(BIN)/echo --ref echo:dev --out $(BIN)/echo.tar
+	$(BENCH_LAB) image --binary $(BIN)/peers/controller,$(BIN)/peers/speaker --ref metallb:dev --out $(BIN)/metallb.tar
+	$(BENCH_LAB) load dist/lanyard.tar $(BIN)/echo.tar $(BIN)/metallb.tar
+
+.PHONY: bench-down
+bench-down: $(BIN)/lab ## Remove the benchmark's lab.
+	$(BENCH_LAB) down
+
 ##@ Build
 
 .PHONY: build

@@ -1,0 +1,2 @@
+// Package gap finds in a client's answers how long it went without.
+package gap

@@ -1,0 +1,102 @@
+// Command failover measures how long a client of a load balancer's address goes without service when the node that answers for it fails. It
+// runs on the workstation of a lab.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/lanyard-dev/lanyard/test/bench/failover/results"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "failover:", err)
+		stop()
+		os.Exit(1) //nolint:gocritic // the deferred stop has been called
+	}
+}
+
+func run(ctx context.Context) error {
+	o, err := parseOptions(os.Args[1:])
+	if err != nil {
+		return err
+	}
+	store := store{o.out}
+	if o.summarize {
+		return store.summarize()
+	}
+	b, err := newBench(ctx, o, store)
+	if err != nil {
+		return err
+	}
+	for _, p := range o.products {
+		if err := b.measure(ctx, p); err != nil {
+			return errors.Join(fmt.Errorf("measuring %s: %w", p.name, err), store.summarize())
+		}
+	}
+	return store.summarize()
+}
+
+// troubleLimit is how many runs in a row may fail until a series is given up.
+const troubleLimit = 3
+
+// measure installs a product and inflicts every fault on it that is asked for.
+func (b *bench) measure(ctx context.Context, p product) error {
+	b.product = p
+	if err := b.prepare(ctx); err != nil {
+		return fmt.Errorf("preparing the lab: %w", err)
+	}
+	var troubles error
+	for _, place := range b.placements {
+		for _, f := range b.faults {
+			series := results.Series{Product: p.name, Fault: f.name, Placement: place, Nodes: len(b.nodes), VIPs: b.vips}
+			troubles = errors.Join(troubles, b.series(ctx, series, f))
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return troubles
+}
+
+// series inflicts one fault as often as is asked for. A run that could not be made is told, and made up for by none.
+func (b *bench) series(ctx context.Context, s results.Series, f fault) error {
+	var troubles error
+	inARow := 0
+	for number := 1; number <= b.count(f) && ctx.Err() == nil; number++ {
+		r, err := b.once(ctx, s, f, number)
+		if err != nil {
+			err = fmt.Errorf("run %d of %s, %s: %w", number, f.name, s.Placement, err)
+			fmt.Fprintln(os.Stderr, err)
+			troubles = errors.Join(troubles, err)
+			if inARow++; inARow == troubleLimit {
+				break
+			}
+			continue
+		}
+		inARow = 0
+		if err := b.store.add(r); err != nil {
+			return errors.Join(troubles, err)
+		}
+		tell(r)
+	}
+	return troubles
+}
+
+// tell prints a run in a line.
+func tell(r results.Run) {
+	over := ""
+	if r.Open {
+		over = ", not over"
+	}
+	fmt.Printf("%s %s %s %d: gap %.1f ms%s (connect %.0f, claimed %.0f, all %.0f), lost %d and %d otherwise, two owners %.0f and %.0f healing, "+
+		"%s to %s, %d of %d moved, late %.0f ms, load %.1f\n", r.Product, r.Fault, r.Placement, r.Number, r.Gap, over, r.Connect, r.Claimed, r.AllClaimed,
+		r.LostDuring, r.LostOtherwise, r.Duplicate, r.DuplicateHealing, r.Victim, r.Owner, r.Moved, r.Held, r.Late, r.Load)
+}

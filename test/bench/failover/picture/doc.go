@@ -1,0 +1,2 @@
+// Package picture draws the gaps of the failover benchmark as an SVG.
+package picture
