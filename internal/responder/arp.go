@@ -1,229 +1,161 @@
 package responder
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"maps"
+	"encoding/binary"
 	"net"
 	"net/netip"
-	"slices"
-	"sync"
-	"time"
 
-	"github.com/mdlayher/ethernet"
-	"github.com/mdlayher/packet"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
-// conn is a socket for whole frames of one interface.
-type conn interface {
-	ReadFrom(b []byte) (int, net.Addr, error)
-	WriteTo(b []byte, to net.Addr) (int, error)
-	SetReadDeadline(t time.Time) error
-	SetBPF(filter []bpf.RawInstruction) error
-	Close() error
-}
+// ARP is a responder for IPv4.
+type ARP = Responder
 
-var _ conn = (*packet.Conn)(nil)
-
-// Counters count what a responder does. The functions must not block.
-type Counters struct {
-	// Replied counts answers, Announced announcements, Unsent frames that the interface's queue had no room for.
-	Replied, Announced, Unsent func()
-	// Dropped counts frames without an answer, by reason.
-	Dropped func(Drop)
-}
-
-// ARP answers ARP requests for addresses on one interface. Its methods may be called from any goroutine.
-type ARP struct {
-	index    int
-	mac      net.HardwareAddr
-	conn     conn
-	counters Counters
-
-	mu sync.Mutex
-	// owned are the addresses that are answered for, each with when it was taken over.
-	owned map[netip.Addr]time.Time
-	// heard are the ranges that pass the filter.
-	heard []Range
-	// wake tells the announcer that an address was taken over.
-	wake chan struct{}
-}
-
-// Listen opens the socket on an interface. Nothing passes its filter until Hear has been called.
+// Listen is ListenARP without sightings.
 func Listen(index int, mac net.HardwareAddr, counters Counters) (*ARP, error) {
-	if len(mac) != 6 {
-		return nil, fmt.Errorf("its hardware address %q is not one of Ethernet, of 6 bytes", mac)
-	}
-	closed, err := filter(index, nil)
+	return ListenARP(index, mac, Config{Counters: counters})
+}
+
+// ListenARP opens a responder for IPv4 addresses on the interface with this index and hardware address. Nothing passes its filter until
+// Hear has been called.
+func ListenARP(index int, mac net.HardwareAddr, config Config) (*Responder, error) {
+	own, err := macOf(mac)
 	if err != nil {
 		return nil, err
 	}
-	// The filter is in place before the socket is bound: nothing slips through in between.
-	c, err := packet.Listen(&net.Interface{Index: index, HardwareAddr: mac}, packet.Raw, unix.ETH_P_ARP, &packet.Config{Filter: closed})
-	if err != nil {
-		return nil, fmt.Errorf("opening the ARP socket: %w", err)
-	}
-	return newARP(index, mac, c, counters), nil
+	return open(index, own, arp{own}, unix.ETH_P_ARP, config)
 }
 
-func newARP(index int, mac net.HardwareAddr, c conn, counters Counters) *ARP {
-	return &ARP{index: index, mac: mac, conn: c, counters: counters, owned: map[netip.Addr]time.Time{}, wake: make(chan struct{}, 1)}
+// The offsets of an ARP packet's fields (RFC 826), from the start of the Ethernet header.
+const (
+	offsetEtherType             = 12
+	offsetHardwareType          = 14
+	offsetProtocolType          = 16
+	offsetHardwareLength        = 18
+	offsetProtocolLength        = 19
+	offsetOperation             = 20
+	offsetSenderHardware        = 22
+	offsetSenderProtocol        = 28
+	offsetTargetHardware        = 32
+	offsetTargetProtocol        = 38
+	arpLength                   = 42
+	etherTypeARP                = 0x0806
+	etherTypeIPv4               = 0x0800
+	hardwareEthernet            = 1
+	hardwareIEEE802             = 6 // RFC 1042, IEEE 802 networks: taken as the same
+	hardwareLength              = 6
+	protocolLength              = 4
+	ethernetLength              = 60 // the shortest frame, without its checksum
+	operationRequest     uint16 = 1
+	operationReply       uint16 = 2
+)
+
+// arpPacket are the fields of an ARP packet that vary.
+type arpPacket struct {
+	operation                      uint16
+	senderHardware, targetHardware MAC
+	senderProtocol, targetProtocol netip.Addr
 }
 
-// Hear makes the responder listen to requests for addresses in these ranges, and to no others.
-func (r *ARP) Hear(ranges []Range) error {
-	merged := merge(ranges)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if slices.Equal(merged, r.heard) {
-		return nil
-	}
-	program, err := filter(r.index, merged)
-	if err != nil {
-		return err
-	}
-	if err := r.conn.SetBPF(program); err != nil {
-		return fmt.Errorf("setting the packet filter: %w", err)
-	}
-	r.heard = merged
-	return nil
+// frame puts the packet in an Ethernet frame from its sender, padded to 60 bytes.
+func (p arpPacket) frame(to MAC) []byte {
+	frame := make([]byte, ethernetLength)
+	copy(frame, to[:])
+	copy(frame[6:], p.senderHardware[:])
+	binary.BigEndian.PutUint16(frame[offsetEtherType:], etherTypeARP)
+	binary.BigEndian.PutUint16(frame[offsetHardwareType:], hardwareEthernet)
+	binary.BigEndian.PutUint16(frame[offsetProtocolType:], etherTypeIPv4)
+	frame[offsetHardwareLength], frame[offsetProtocolLength] = hardwareLength, protocolLength
+	binary.BigEndian.PutUint16(frame[offsetOperation:], p.operation)
+	copy(frame[offsetSenderHardware:], p.senderHardware[:])
+	copy(frame[offsetSenderProtocol:], p.senderProtocol.AsSlice())
+	copy(frame[offsetTargetHardware:], p.targetHardware[:])
+	copy(frame[offsetTargetProtocol:], p.targetProtocol.AsSlice())
+	return frame
 }
 
-// Own makes the responder answer for exactly these addresses, and announce those that are new to it. Only those among the ranges that it
-// hears are ever asked for.
-func (r *ARP) Own(addrs []netip.Addr, now time.Time) {
-	r.mu.Lock()
-	owned := make(map[netip.Addr]time.Time, len(addrs))
-	for _, a := range addrs {
-		since, known := r.owned[a]
-		if !known {
-			since = now
-		}
-		owned[a] = since
+// parseARP reads an untagged frame with an ARP packet for Ethernet and IPv4, and whom the frame came from. Padding is ignored.
+func parseARP(frame []byte) (p arpPacket, source MAC, ok bool) {
+	if len(frame) < arpLength || binary.BigEndian.Uint16(frame[offsetEtherType:]) != etherTypeARP {
+		return p, source, false
 	}
-	changed := !maps.Equal(owned, r.owned)
-	r.owned = owned
-	r.mu.Unlock()
-	if !changed {
-		return
+	hardware := binary.BigEndian.Uint16(frame[offsetHardwareType:])
+	if hardware != hardwareEthernet && hardware != hardwareIEEE802 ||
+		binary.BigEndian.Uint16(frame[offsetProtocolType:]) != etherTypeIPv4 ||
+		frame[offsetHardwareLength] != hardwareLength || frame[offsetProtocolLength] != protocolLength {
+		return p, source, false
 	}
-	select {
-	case r.wake <- struct{}{}:
-	default: // it will look at all addresses anyway
-	}
+	return arpPacket{
+		operation:      binary.BigEndian.Uint16(frame[offsetOperation:]),
+		senderHardware: MAC(frame[offsetSenderHardware:offsetSenderProtocol]),
+		senderProtocol: netip.AddrFrom4([4]byte(frame[offsetSenderProtocol:offsetTargetHardware])),
+		targetHardware: MAC(frame[offsetTargetHardware:offsetTargetProtocol]),
+		targetProtocol: netip.AddrFrom4([4]byte(frame[offsetTargetProtocol:arpLength])),
+	}, MAC(frame[6:offsetEtherType]), true
 }
 
-// owns says whether an address is answered for.
-func (r *ARP) owns(a netip.Addr) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, owned := r.owned[a]
-	return owned
-}
+// arp makes and reads frames of ARP for an interface with this hardware address.
+type arp struct{ mac MAC }
 
-// Run answers and announces until the context ends or the socket fails, as it does when the interface goes away. It closes the socket.
-func (r *ARP) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	// A deadline that has passed ends a blocking read. It cannot fail but on a closed socket, which ends the read as well.
-	defer context.AfterFunc(ctx, func() { _ = r.conn.SetReadDeadline(time.Unix(1, 0)) })()
-	var announcer sync.WaitGroup
-	announcer.Go(func() { r.announce(ctx) })
-	err := r.answer(ctx)
-	cancel()
-	announcer.Wait()
-	if closeErr := r.conn.Close(); closeErr != nil && err == nil {
-		return fmt.Errorf("closing the ARP socket: %w", closeErr)
-	}
-	return err
-}
+var _ protocol = arp{}
 
-// frameSize is room for an ARP packet with tags and padding; what a longer frame has beyond it is of no interest.
-const frameSize = 128
+func (arp) name() string { return "ARP" }
 
-// answer reads requests and answers them.
-func (r *ARP) answer(ctx context.Context) error {
-	frame := make([]byte, frameSize)
-	for {
-		n, _, err := r.conn.ReadFrom(frame)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("reading ARP requests: %w", err)
-		}
-		answer, why := reply(frame[:n], r.owns, r.mac)
-		if answer == nil {
-			r.counters.Dropped(why)
-			continue
-		}
-		switch err := r.send(answer, answer[:6]); {
-		case errors.Is(err, unix.ENOBUFS): // who asks will ask again
-			r.counters.Unsent()
-		case err != nil:
-			return fmt.Errorf("answering an ARP request: %w", err)
-		default:
-			r.counters.Replied()
-		}
+func (arp) family(a netip.Addr) bool { return a.Is4() }
+
+// selection wants packets from and for addresses in the ranges: the first are what others claim.
+func (arp) selection() selection {
+	return selection{
+		protocol: []bpf.Instruction{
+			bpf.LoadAbsolute{Off: offsetEtherType, Size: 2},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: etherTypeARP, SkipTrue: 1},
+			bpf.RetConstant{Val: drop},
+		},
+		addresses: []uint32{offsetTargetProtocol, offsetSenderProtocol},
+		highest:   packetTypeBroadcast,
 	}
 }
 
-// announce sends the announcements that are due, until the context ends. A frame that cannot be sent is left to the next one of its
-// schedule: if the socket is broken, answer ends the task.
-func (r *ARP) announce(ctx context.Context) {
-	sent := map[takeover]int{}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.wake:
-		case <-timer.C:
-		}
-		r.mu.Lock()
-		due, next := dueAt(time.Now(), r.owned, sent)
-		r.mu.Unlock()
-		for _, a := range due {
-			if !r.owns(a) || ctx.Err() != nil { // lost while those before it were sent
-				continue
-			}
-			if r.tell(a) == nil {
-				r.counters.Announced()
-			} else {
-				r.counters.Unsent()
-			}
-		}
-		timer.Reset(next)
+func (arp) read(frame []byte) (message, Drop) {
+	p, source, ok := parseARP(frame)
+	switch {
+	case !ok:
+		return message{}, Malformed
+	case p.senderHardware != source || source.isGroup():
+		return message{}, Spoofed
+	}
+	m := message{source: source, sender: p.senderProtocol}
+	if p.operation == operationRequest {
+		m.asks = p.targetProtocol
+	}
+	if (p.operation == operationRequest || p.operation == operationReply) && !m.sender.IsUnspecified() {
+		m.claims = m.sender
+	}
+	return m, ""
+}
+
+func (p arp) answer(m message) []byte {
+	return arpPacket{operationReply, p.mac, m.source, m.asks, m.sender}.frame(m.source)
+}
+
+// announcement has two forms. The request, with the target hardware address 0, is what Junos takes; the reply, whose target hardware
+// address is the sender's, is what Linux takes at once even for an entry that it has just updated.
+func (p arp) announcement(a netip.Addr) [][]byte {
+	return [][]byte{
+		arpPacket{operationRequest, p.mac, MAC{}, a, a}.frame(broadcast),
+		arpPacket{operationReply, p.mac, p.mac, a, a}.frame(broadcast),
 	}
 }
 
-// tell sends the two forms of an announcement once.
-func (r *ARP) tell(a netip.Addr) error {
-	request, answer, err := announcement(a, r.mac)
-	if err != nil {
-		return err
-	}
-	if err := r.send(request, ethernet.Broadcast); err != nil {
-		return err
-	}
-	return r.send(answer, ethernet.Broadcast)
+func (p arp) directed(a netip.Addr, to asker) []byte {
+	return arpPacket{operationRequest, p.mac, MAC{}, a, to.addr}.frame(to.mac)
 }
 
-// sendTries bounds how often a frame is offered to a queue that is full.
-const sendTries = 5
-
-// send writes a frame. A full queue (ENOBUFS) is tried again a moment later.
-func (r *ARP) send(frame []byte, to net.HardwareAddr) error {
-	var err error
-	for range sendTries {
-		if _, err = r.conn.WriteTo(frame, &packet.Addr{HardwareAddr: to}); !errors.Is(err, unix.ENOBUFS) {
-			return err
-		}
-		time.Sleep(time.Millisecond) // the queue empties at line speed: a millisecond is a hundred frames
+func (p arp) probe(a netip.Addr, to *MAC) []byte {
+	destination := broadcast
+	if to != nil {
+		destination = *to
 	}
-	return err
+	return arpPacket{operationRequest, p.mac, MAC{}, netip.IPv4Unspecified(), a}.frame(destination)
 }

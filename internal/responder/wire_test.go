@@ -6,12 +6,11 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/mdlayher/arp"
-	"github.com/mdlayher/ethernet"
 	"github.com/mdlayher/packet"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -64,46 +63,42 @@ func awaitUp(t *testing.T, ends []*net.Interface) {
 	}
 }
 
-// asker sends requests on the far end and reads what comes back.
-type asker struct {
+// stranger sends requests on the far end and reads what comes back.
+type stranger struct {
 	*packet.Conn
-	mac net.HardwareAddr
+	mac MAC
 }
 
-func askerOn(t *testing.T, far *net.Interface) asker {
+func strangerOn(t *testing.T, far *net.Interface) stranger {
 	t.Helper()
 	c, err := packet.Listen(far, packet.Raw, unix.ETH_P_ARP, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	return asker{Conn: c, mac: far.HardwareAddr}
+	return stranger{Conn: c, mac: MAC(far.HardwareAddr)}
 }
 
 // ask sends a request for an address, with a VLAN's tag if it is not 0.
-func (a asker) ask(t *testing.T, addr string, vlan uint16) {
+func (a stranger) ask(t *testing.T, addr string, vlan uint16) {
 	t.Helper()
-	request, err := encode(arp.OperationRequest, a.mac, netip.MustParseAddr("192.168.1.122"), zeroMAC, netip.MustParseAddr(addr), ethernet.Broadcast)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := arpPacket{operationRequest, a.mac, MAC{}, netip.MustParseAddr("192.168.1.122"), netip.MustParseAddr(addr)}.frame(broadcast)
 	if vlan != 0 {
-		var f ethernet.Frame
-		if err := f.UnmarshalBinary(request); err != nil {
-			t.Fatal(err)
-		}
-		f.VLAN = &ethernet.VLAN{ID: vlan}
-		if request, err = f.MarshalBinary(); err != nil {
-			t.Fatal(err)
-		}
+		request = slices.Insert(request, offsetEtherType, 0x81, 0x00, byte(vlan>>8), byte(vlan))
 	}
-	if _, err := a.WriteTo(request, &packet.Addr{HardwareAddr: ethernet.Broadcast}); err != nil {
+	a.send(t, request)
+}
+
+// send writes a frame to whom it names.
+func (a stranger) send(t *testing.T, frame []byte) {
+	t.Helper()
+	if _, err := a.WriteTo(frame, &packet.Addr{HardwareAddr: frame[:6]}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // repliesUntil returns the addresses that are answered for, in order, up to a last one. Whatever was answered before it has arrived by then.
-func (a asker) repliesUntil(t *testing.T, last string, from net.HardwareAddr) []string {
+func (a stranger) repliesUntil(t *testing.T, last string, from net.HardwareAddr) []string {
 	t.Helper()
 	if err := a.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		t.Fatal(err)
@@ -115,15 +110,15 @@ func (a asker) repliesUntil(t *testing.T, last string, from net.HardwareAddr) []
 		if err != nil {
 			t.Fatalf("%s was not answered, only %v: %v", last, answered, err)
 		}
-		p, source, ok := parse(frame[:n])
-		if !ok || p.Operation != arp.OperationReply || net.HardwareAddr(frame[:6]).String() != a.mac.String() {
+		p, source, ok := parseARP(frame[:n])
+		if !ok || p.operation != operationReply || MAC(frame[:6]) != a.mac {
 			continue
 		}
-		if source.String() != from.String() {
-			t.Errorf("%s answers for %s, want %s", source, p.SenderIP, from)
+		if source != MAC(from) {
+			t.Errorf("%s answers for %s, want %s", source, p.senderProtocol, from)
 		}
-		answered = append(answered, p.SenderIP.String())
-		if p.SenderIP.String() == last {
+		answered = append(answered, p.senderProtocol.String())
+		if p.senderProtocol.String() == last {
 			return answered
 		}
 	}
@@ -154,7 +149,7 @@ func TestOnTheWire(t *testing.T) {
 	near, far := cable(t)
 	var c counts
 	r, done, stop := listenOn(t, near, &c)
-	a := askerOn(t, far)
+	a := strangerOn(t, far)
 	r.Own([]netip.Addr{netip.MustParseAddr("192.168.1.200"), netip.MustParseAddr("192.168.1.210")}, time.Now())
 
 	a.ask(t, "192.168.1.200", 0)
