@@ -79,7 +79,7 @@ func await(ctx context.Context, what string, limit time.Duration, ask func(conte
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+			return fmt.Errorf("waiting for %s: %w, while %w", what, context.Cause(ctx), err)
 		case <-limited.Done():
 			return fmt.Errorf("waiting %s for %s: %w", limit, what, err)
 		case <-tick.C:

@@ -121,24 +121,23 @@ func (p *prober) take(at time.Time, frame []byte) {
 	p.answers[r.VIP] = append(p.answers[r.VIP], gap.Answer{Sent: r.Sent, At: at, Via: p.nameOf(r.Via), Backend: r.Backend})
 }
 
-// view returns what became of the probes of an address so far.
-func (p *prober) view(addr netip.Addr) (sent []time.Time, answers []gap.Answer) {
+// record returns what became of the probes of an address since a time.
+func (p *prober) record(addr netip.Addr, since time.Time) gap.Record {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.sent[addr]), slices.Clone(p.answers[addr])
-}
-
-// recent returns the answers of the main address since a time.
-func (p *prober) recent(since time.Time) []gap.Answer {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := p.answers[p.vip]
-	i := len(all)
-	for i > 0 && all[i-1].At.After(since) {
+	sent, answers := p.sent[addr], p.answers[addr]
+	i, j := len(sent), len(answers)
+	for i > 0 && sent[i-1].After(since) {
 		i--
 	}
-	return slices.Clone(all[i:])
+	for j > 0 && answers[j-1].At.After(since) {
+		j--
+	}
+	return gap.Record{Sent: slices.Clone(sent[i:]), Answers: slices.Clone(answers[j:])}
 }
+
+// recent returns what became of the probes of the main address since a time.
+func (p *prober) recent(since time.Time) gap.Record { return p.record(p.vip, since) }
 
 // lateness is how late the client was at worst since it was asked last.
 func (p *prober) lateness() time.Duration {

@@ -18,7 +18,6 @@ import (
 	"github.com/lanyard-dev/lanyard/test/bench/failover/gap"
 	"github.com/lanyard-dev/lanyard/test/bench/failover/results"
 	"github.com/lanyard-dev/lanyard/test/bench/failover/wire"
-	"github.com/lanyard-dev/lanyard/test/traffic"
 )
 
 const (
@@ -28,13 +27,14 @@ const (
 	steadyLimit = 4 * time.Minute
 	// calm is how long all must have been as it should before a fault, and again how long the address must have answered after one.
 	calm = 2 * time.Second
-	// connections is how many TCP connections are opened in a second.
-	connections = 100
+	// connectionsFirst is how many connections are opened before a fault.
+	connectionsFirst = 50
 )
 
 // observers see what happens on the wire.
 type observers struct {
 	prober  *prober
+	users   *users
 	watcher *watcher
 }
 
@@ -51,10 +51,11 @@ func (b *bench) once(ctx context.Context, s results.Series, f fault, number int)
 	if err != nil {
 		return r, errors.Join(err, p.replies.close())
 	}
-	o := observers{prober: p, watcher: w}
+	o := observers{prober: p, watcher: w, users: newUsers(netip.AddrPortFrom(b.vip, wire.Port))}
 	tasks, taskCtx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return p.run(taskCtx) })
 	tasks.Go(func() error { return w.run(taskCtx) })
+	tasks.Go(func() error { o.users.run(taskCtx); return nil })
 	r, err = b.inflicted(taskCtx, o, s, f)
 	r.Number = number
 	cancel()
@@ -74,11 +75,9 @@ func (b *bench) inflicted(ctx context.Context, o observers, s results.Series, f 
 	if err != nil {
 		return r, err
 	}
-	connecting, err := connect(ctx, o, b.vip)
-	if err != nil {
+	if err := warmedUp(ctx, o); err != nil {
 		return r, err
 	}
-	defer connecting.stop()
 	o.prober.lateness()
 	before := time.Now()
 	if err = f.inflict(ctx, b, victim.name); err == nil {
@@ -87,7 +86,6 @@ func (b *bench) inflicted(ctx context.Context, o observers, s results.Series, f 
 		end := time.Now()
 		r = b.judge(o, victim, held, before, after, end)
 		r.Series, r.Victim, r.VIP, r.Version = s, victim.name, b.vip.String(), b.version
-		r.Connect = float64(connecting.stop().Longest)
 	}
 	healed := time.Now()
 	if f.heal != nil {
@@ -122,12 +120,12 @@ func (b *bench) steady(ctx context.Context, o observers, placement string) (node
 		if err := b.place(ctx, without); err != nil {
 			return err
 		}
-		answers := o.prober.recent(since)
-		via, backends := gap.Through(answers, since)
+		record := o.prober.recent(since.Add(-calm))
+		via, backends := gap.Through(record.Answers, since)
 		if want := b.backends(without); !slices.Equal(backends, want) || !slices.Equal(via, []string{owner.name}) {
 			return fmt.Errorf("answers came through %v from %v, want %s and %v", via, backends, owner.name, want)
 		}
-		if !gap.Settled(answers, time.Now(), calm-gap.Dense.GoesOn) {
+		if !gap.Settled(record, since.Add(calm), calm) {
 			return fmt.Errorf("%s has not answered for %s without a break", b.vip, calm)
 		}
 		told, err := b.product.owner(ctx, b, b.service, b.vip.String())
@@ -186,44 +184,19 @@ func (b *bench) heldBy(ctx context.Context, o observers, owner node) ([]netip.Ad
 	return held, err
 }
 
-// connecting opens TCP connections in the background.
-type connecting struct {
-	cancel context.CancelFunc
-	done   chan traffic.Report
-	report *traffic.Report
-}
-
-// connect begins to open connections to an address, and returns once that and the probes of all addresses have gone on for a second.
-func connect(ctx context.Context, o observers, vip netip.Addr) (*connecting, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	c := &connecting{cancel: cancel, done: make(chan traffic.Report, 1)}
-	users := traffic.New("http://" + netip.AddrPortFrom(vip, wire.Port).String())
+// warmedUp waits until connections are opened and the probes of all addresses have gone on for a second.
+func warmedUp(ctx context.Context, o observers) error {
 	begin := time.Now()
-	go func() { c.done <- users.Run(ctx, connections) }()
-	err := await(ctx, "connections and answers", 30*time.Second, func(context.Context) error {
-		if r := users.Report(); r.Attempts-r.Failures < connections/2 {
-			return fmt.Errorf("of the connections, %s", r)
+	return await(ctx, "connections and answers", 30*time.Second, func(context.Context) error {
+		attempts := o.users.record()
+		if len(attempts) < connectionsFirst || !attempts[len(attempts)-1].Good {
+			return fmt.Errorf("%d connections were tried", len(attempts))
 		}
 		if !gap.Settled(o.prober.recent(begin), time.Now(), time.Second) {
 			return errors.New("the address has not answered for a second without a break")
 		}
 		return nil
 	})
-	if err != nil {
-		c.stop()
-		return nil, err
-	}
-	return c, nil
-}
-
-// stop ends it, and returns what became of the connections.
-func (c *connecting) stop() traffic.Report {
-	c.cancel()
-	if c.report == nil {
-		r := <-c.done
-		c.report = &r
-	}
-	return *c.report
 }
 
 // awaitService returns once the fault is over as far as it goes by itself and the address has answered for a while, or at the latest when the
@@ -244,12 +217,12 @@ func (b *bench) awaitService(ctx context.Context, o observers, f fault, after ti
 
 // judge sums a run up, from what was seen until the end.
 func (b *bench) judge(o observers, victim node, held []netip.Addr, before, after, end time.Time) results.Run {
-	sent, answers := o.prober.view(b.vip)
-	outage := gap.Dense.Longest(answers, before, end)
-	lost := gap.Lost(sent, answers, outage, before, end)
+	record := o.prober.recent(before.Add(-calm))
+	answers, outage := record.Answers, gap.Dense.Longest(record, before, end)
+	lost := record.Lost(outage, before, end)
 	r := results.Run{
-		At: before.UTC(), Gap: results.Milliseconds(outage.Length()), Open: outage.Open, Probes: len(sent), Held: len(held),
-		LostDuring: lost.During, LostOtherwise: lost.Otherwise, Late: results.Milliseconds(o.prober.lateness()),
+		At: before.UTC(), Gap: results.Milliseconds(outage.Length()), Open: outage.Open, Probes: len(record.Sent), Held: len(held),
+		LostDuring: lost.During, LostOtherwise: lost.Otherwise, Connect: results.Milliseconds(gap.LongestRefusal(o.users.record(), before, end)), Late: results.Milliseconds(o.prober.lateness()),
 		Dropped: o.prober.replies.dropped() + o.watcher.frames.dropped(), Load: load(),
 	}
 	// Without an outage, the fault itself is what times are counted from.
@@ -277,8 +250,8 @@ func (b *bench) judge(o observers, victim node, held []netip.Addr, before, after
 		r.Owner = strings.Join(via, " and ")
 	}
 	for _, a := range held[1:min(len(held), 1+sampled)] {
-		_, answers := o.prober.view(a)
-		r.SampleGaps = append(r.SampleGaps, results.Milliseconds(gap.Sparse.Longest(answers, before, end).Length()))
+		outage := gap.Sparse.Longest(o.prober.record(a, before.Add(-calm)), before, end)
+		r.SampleGaps = append(r.SampleGaps, results.Milliseconds(outage.Length()))
 	}
 	return r
 }

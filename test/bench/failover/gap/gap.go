@@ -1,6 +1,7 @@
 package gap
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -13,19 +14,41 @@ type Answer struct {
 	Via, Backend string
 }
 
+// Record is what became of the probes of one address, in order: when each was sent, and the answers as they came.
+type Record struct {
+	Sent    []time.Time
+	Answers []Answer
+}
+
+// unanswered are the probes without an answer, by when they were sent.
+func (r Record) unanswered() []time.Time {
+	answered := make(map[int64]bool, len(r.Answers))
+	for _, a := range r.Answers {
+		answered[a.Sent.UnixNano()] = true
+	}
+	var lost []time.Time
+	for _, s := range r.Sent {
+		if !answered[s.UnixNano()] {
+			lost = append(lost, s)
+		}
+	}
+	return lost
+}
+
 // Rule says what an outage is.
 type Rule struct {
-	// Silence is how long nothing must come until it counts as an outage.
+	// Silence is how long nothing must come, and Lost how many probes sent in that time must stay without an answer, until it counts as an
+	// outage: a busy machine holds up the client, which then sends nothing.
 	Silence time.Duration
+	Lost    int
 	// GoesOn is how long answers must go on until an outage is over: one answer between two silences is not service.
 	GoesOn time.Duration
 }
 
-// The rules for an address that is probed each millisecond, and for one that is probed each 100 ms. The silence is twenty probes, more than a
-// busy machine makes one wait, and three.
+// The rules for an address that is probed each millisecond, and for one that is probed each 100 ms.
 var (
-	Dense  = Rule{Silence: 20 * time.Millisecond, GoesOn: 200 * time.Millisecond}
-	Sparse = Rule{Silence: 300 * time.Millisecond, GoesOn: time.Second}
+	Dense  = Rule{Silence: 20 * time.Millisecond, Lost: 5, GoesOn: 200 * time.Millisecond}
+	Sparse = Rule{Silence: 150 * time.Millisecond, Lost: 1, GoesOn: time.Second}
 )
 
 // Late is how long a reply may take. What was sent later than that before the end is not counted as lost.
@@ -41,49 +64,50 @@ type Outage struct {
 // Length is how long it was.
 func (o Outage) Length() time.Duration { return o.To.Sub(o.From) }
 
-// Longest returns the longest outage among answers, in the order in which they came, from the last one before the fault to the end of the
-// watch. Where nothing was silent for long enough to be one, it is the longest time between two answers. Without an answer before the fault
-// it begins with the fault.
-func (r Rule) Longest(answers []Answer, fault, end time.Time) Outage {
+// Longest returns the longest outage from the last answer before the fault to the end of the watch. Where nothing was silent for long enough to
+// be one, it is the longest time between two answers in which a probe was lost, and none where none was. Without an answer before the fault it
+// begins with the fault.
+func (r Rule) Longest(record Record, fault, end time.Time) Outage {
+	lost := record.unanswered()
 	last := fault
 	var outages []Outage
 	var rest Outage
-	for _, a := range answers {
+	for _, a := range record.Answers {
 		if a.At.After(end) {
 			break
 		}
-		if a.At.After(fault) {
-			step := Outage{From: last, To: a.At}
-			if step.Length() > rest.Length() {
+		if step := (Outage{From: last, To: a.At}); a.At.After(fault) {
+			if step.Length() > rest.Length() && between(lost, step) > 0 {
 				rest = step
 			}
-			outages = r.extend(outages, step)
+			outages = r.extend(outages, step, lost)
 		}
 		last = a.At
 	}
-	open := Outage{From: last, To: end, Open: true}
-	if open.Length() > r.Silence {
-		n := len(outages)
-		if outages = r.extend(outages, open); len(outages) == n {
-			outages[n-1].Open = true
-		}
-	}
+	outages = r.extend(outages, Outage{From: last, To: end, Open: true}, lost)
 	if len(outages) == 0 {
 		return rest
 	}
-	return slices.MaxFunc(outages, func(a, b Outage) int { return int(a.Length() - b.Length()) })
+	return slices.MaxFunc(outages, func(a, b Outage) int { return cmp.Compare(a.Length(), b.Length()) })
 }
 
 // extend adds a step from one answer to the next, if it is a silence: to the outage before it, if that was not over yet.
-func (r Rule) extend(outages []Outage, step Outage) []Outage {
-	if step.Length() <= r.Silence {
+func (r Rule) extend(outages []Outage, step Outage, lost []time.Time) []Outage {
+	if step.Length() <= r.Silence || between(lost, step) < r.Lost {
 		return outages
 	}
 	if n := len(outages); n > 0 && step.From.Sub(outages[n-1].To) < r.GoesOn {
-		outages[n-1].To = step.To
+		outages[n-1].To, outages[n-1].Open = step.To, step.Open
 		return outages
 	}
 	return append(outages, step)
+}
+
+// between counts the times that lie in an outage.
+func between(times []time.Time, o Outage) int {
+	first, _ := slices.BinarySearchFunc(times, o.From, time.Time.Compare)
+	after, _ := slices.BinarySearchFunc(times, o.To, time.Time.Compare)
+	return after - first
 }
 
 // Losses are probes without a good reply.
@@ -92,16 +116,12 @@ type Losses struct {
 	During, Otherwise int
 }
 
-// Lost counts the probes without a reply among those that were sent, in order, from the fault on, and a moment before the end at the latest.
-func Lost(sent []time.Time, answers []Answer, outage Outage, fault, end time.Time) Losses {
-	answered := make(map[int64]bool, len(answers))
-	for _, a := range answers {
-		answered[a.Sent.UnixNano()] = true
-	}
+// Lost counts the probes without a reply among those that were sent from the fault on, and a moment before the end at the latest.
+func (r Record) Lost(outage Outage, fault, end time.Time) Losses {
 	var l Losses
-	for _, s := range sent {
+	for _, s := range r.unanswered() {
 		switch {
-		case s.Before(fault.Add(-Dense.Silence)), s.After(end.Add(-Late)), answered[s.UnixNano()]:
+		case s.Before(fault.Add(-Dense.Silence)), s.After(end.Add(-Late)):
 		case s.After(outage.From.Add(-Dense.Silence)) && s.Before(outage.To):
 			l.During++
 		default:
@@ -121,17 +141,11 @@ func FirstNotVia(answers []Answer, after time.Time, node string) (Answer, bool) 
 }
 
 // Settled says whether answers have gone on without an outage, until now, for so long.
-func Settled(answers []Answer, now time.Time, span time.Duration) bool {
-	last := now
-	for _, a := range slices.Backward(answers) {
-		if last.Sub(a.At) > Dense.GoesOn { // a moment's silence of the machine itself is no outage
-			return false
-		}
-		if last = a.At; now.Sub(last) >= span {
-			return true
-		}
-	}
-	return false
+func Settled(record Record, now time.Time, span time.Duration) bool {
+	begin := now.Add(-span)
+	n := len(record.Answers)
+	return n > 0 && !record.Answers[0].At.After(begin) && now.Sub(record.Answers[n-1].At) < Late &&
+		Dense.Longest(record, begin, now).Length() <= Dense.Silence
 }
 
 // Through returns which nodes the answers since a time came through, and which backends gave them, each sorted.

@@ -1,6 +1,7 @@
 package gap
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -19,6 +20,15 @@ func each(from, to int, via string) []Answer {
 		all = append(all, Answer{Sent: at(ms), At: at(ms), Via: via, Backend: "b-" + via})
 	}
 	return all
+}
+
+// probed has a probe each millisecond until an end, and these answers.
+func probed(answers []Answer, end int) Record {
+	r := Record{Answers: answers}
+	for ms := range end {
+		r.Sent = append(r.Sent, at(ms))
+	}
+	return r
 }
 
 func join(parts ...[]Answer) []Answer {
@@ -49,6 +59,8 @@ func TestLongest(t *testing.T) {
 			answers: join(each(0, 90, "a"), each(190, 3000, "b")), fault: 100, end: 3000, want: Outage{From: at(90), To: at(190)}},
 		"without a silence it is the longest time between two answers": {
 			answers: join(each(0, 200, "a"), each(204, 3000, "b")), fault: 100, end: 3000, want: Outage{From: at(200), To: at(204)}},
+		"where no probe was lost there is none": {
+			answers: each(0, 3000, "a"), fault: 100, end: 3000},
 		"one that is not over when the watch ends is open": {
 			answers: each(0, 105, "a"), fault: 100, end: 3000, want: Outage{From: at(105), To: at(3000), Open: true}},
 		"one that ends in a burst just before the end and breaks off is open": {
@@ -59,30 +71,42 @@ func TestLongest(t *testing.T) {
 			answers: join(each(0, 105, "a"), each(3100, 3200, "b")), fault: 100, end: 3000, want: Outage{From: at(105), To: at(3000), Open: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, Dense.Longest(tc.answers, at(tc.fault), at(tc.end))); diff != "" {
+			if diff := cmp.Diff(tc.want, Dense.Longest(probed(tc.answers, tc.end), at(tc.fault), at(tc.end))); diff != "" {
 				t.Errorf("outage (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
+func TestAClientThatWasHeldUpHadNoOutage(t *testing.T) {
+	record := Record{Answers: join(each(0, 200, "a"), each(500, 3000, "a"))}
+	for _, a := range record.Answers {
+		record.Sent = append(record.Sent, a.Sent)
+	}
+	record.Sent = slices.Insert(record.Sent, 201, at(300)) // one that got lost
+	if diff := cmp.Diff(Outage{From: at(200), To: at(500)}, Dense.Longest(record, at(100), at(3000))); diff != "" {
+		t.Errorf("with a lost probe (-want +got):\n%s", diff)
+	}
+	record.Sent = slices.Delete(record.Sent, 201, 202)
+	if diff := cmp.Diff(Outage{}, Dense.Longest(record, at(100), at(3000))); diff != "" {
+		t.Errorf("without one (-want +got):\n%s", diff)
+	}
+}
+
 func TestSparseProbesAreNoSilences(t *testing.T) {
-	var answers []Answer
+	var record Record
 	for ms := 0; ms <= 3000; ms += 100 {
+		record.Sent = append(record.Sent, at(ms))
 		if ms <= 500 || ms >= 1400 {
-			answers = append(answers, Answer{Sent: at(ms), At: at(ms)})
+			record.Answers = append(record.Answers, Answer{Sent: at(ms), At: at(ms)})
 		}
 	}
-	if diff := cmp.Diff(Outage{From: at(500), To: at(1400)}, Sparse.Longest(answers, at(450), at(3000))); diff != "" {
+	if diff := cmp.Diff(Outage{From: at(500), To: at(1400)}, Sparse.Longest(record, at(450), at(3000))); diff != "" {
 		t.Errorf("outage (-want +got):\n%s", diff)
 	}
 }
 
 func TestLost(t *testing.T) {
-	var sent []time.Time
-	for ms := range 3000 {
-		sent = append(sent, at(ms))
-	}
 	outage := Outage{From: at(105), To: at(900)}
 	good := join(each(0, 105, "a"), each(900, 3000, "b"))
 	for name, tc := range map[string]struct {
@@ -97,7 +121,7 @@ func TestLost(t *testing.T) {
 			answers: join(each(0, 100, "a"), each(103, 105, "a"), each(900, 3000, "b")), want: Losses{During: 796}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, Lost(sent, tc.answers, outage, at(100), at(3000))); diff != "" {
+			if diff := cmp.Diff(tc.want, probed(tc.answers, 3000).Lost(outage, at(100), at(3000))); diff != "" {
 				t.Errorf("losses (-want +got):\n%s", diff)
 			}
 		})
@@ -123,11 +147,11 @@ func TestSettled(t *testing.T) {
 		"less than two seconds are not":              {answers: each(1500, 3000, "a")},
 		"two seconds with an outage in are not":      {answers: join(each(0, 2000, "a"), each(2300, 3000, "b"))},
 		"two seconds that ended a while ago are not": {answers: each(0, 2700, "a")},
-		"a moment's silence does not matter":         {answers: join(each(0, 2000, "a"), each(2100, 3000, "b")), want: true},
+		"a moment's silence does not matter":         {answers: join(each(0, 2000, "a"), each(2015, 3000, "b")), want: true},
 		"no answers are not":                         {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Settled(tc.answers, at(3000), 2*time.Second); got != tc.want {
+			if got := Settled(probed(tc.answers, 3000), at(3000), 2*time.Second); got != tc.want {
 				t.Errorf("settled: %v", got)
 			}
 		})
