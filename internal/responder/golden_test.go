@@ -16,7 +16,8 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // TestFrames compares each kind of frame that is sent with its file in testdata/frames.
 func TestFrames(t *testing.T) {
 	client := asker{netip.MustParseAddr("192.168.1.122"), theirMAC}
-	a := arp{ourMAC}
+	client6 := asker{theirAddr6, theirMAC}
+	a, n := arp{ourMAC}, ndp{ourMAC}
 	for name, frame := range map[string][]byte{
 		"arp-answer":               a.answer(message{source: theirMAC, sender: client.addr, asks: ourAddr}),
 		"arp-answer-to-probe":      a.answer(message{source: theirMAC, sender: netip.IPv4Unspecified(), asks: ourAddr}),
@@ -25,6 +26,12 @@ func TestFrames(t *testing.T) {
 		"arp-directed":             a.directed(ourAddr, client),
 		"arp-probe":                a.probe(ourAddr, nil),
 		"arp-probe-unicast":        a.probe(ourAddr, &theirMAC),
+		"ndp-announcement":         n.announcement(ourAddr6)[0],
+		"ndp-answer":               n.answer(message{source: theirMAC, sender: theirAddr6, asks: ourAddr6}),
+		"ndp-answer-to-probe":      n.answer(message{source: theirMAC, sender: netip.IPv6Unspecified(), asks: ourAddr6}),
+		"ndp-directed":             n.directed(ourAddr6, client6),
+		"ndp-probe":                n.probe(ourAddr6, nil),
+		"ndp-probe-unicast":        n.probe(ourAddr6, &theirMAC),
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, got := filepath.Join("testdata", "frames", name+".hex"), hex.Dump(frame)

@@ -54,11 +54,13 @@ func (w *wire) WriteTo(b []byte, _ net.Addr) (int, error) {
 		w.refused--
 		return 0, unix.ENOBUFS
 	}
-	p, _, ok := parseARP(b)
-	if !ok {
-		return 0, errors.New("no ARP packet")
+	if p, _, ok := parseARP(b); ok {
+		w.sent = append(w.sent, fmt.Sprintf("%s op %d %s for %s to %s", time.Since(w.start), p.operation, p.senderProtocol, p.targetProtocol, MAC(b[:6])))
+	} else if n, ok := parseNeighbour(b); ok {
+		w.sent = append(w.sent, fmt.Sprintf("%s type %d flags %x %s for %s to %s", time.Since(w.start), n.kind, n.flags, n.source, n.target, MAC(b[:6])))
+	} else {
+		return 0, errors.New("neither ARP nor NDP")
 	}
-	w.sent = append(w.sent, fmt.Sprintf("%s op %d %s for %s to %s", time.Since(w.start), p.operation, p.senderProtocol, p.targetProtocol, MAC(b[:6])))
 	return len(b), nil
 }
 
