@@ -24,6 +24,7 @@ type wire struct {
 	broken  chan error
 	expired chan struct{}
 	start   time.Time
+	sniff   func(frame []byte) // is told of each frame that is written, if it is not nil
 
 	mu      sync.Mutex
 	sent    []string
@@ -53,6 +54,9 @@ func (w *wire) WriteTo(b []byte, _ net.Addr) (int, error) {
 	if w.refused > 0 {
 		w.refused--
 		return 0, unix.ENOBUFS
+	}
+	if w.sniff != nil {
+		w.sniff(b)
 	}
 	if p, _, ok := parseARP(b); ok {
 		w.sent = append(w.sent, fmt.Sprintf("%s op %d %s for %s to %s", time.Since(w.start), p.operation, p.senderProtocol, p.targetProtocol, MAC(b[:6])))
