@@ -101,7 +101,7 @@ func rollbackSpecs() {
 	}, SpecTimeout(8*time.Minute))
 
 	Context("goes on to the end", func() {
-		AfterEach(func(ctx SpecContext) {
+		BeforeEach(func(ctx SpecContext) {
 			setMode(ctx, "iptables")
 			runs(ctx, "iptables")
 		}, NodeTimeout(5*time.Minute))
