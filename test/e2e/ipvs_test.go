@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -17,7 +18,7 @@ var _ = Describe("A cluster whose kernels have IPVS", long, func() {
 	It("goes to ipvs with one host answering for the address, and back to iptables with nothing left", func(ctx SpecContext) {
 		cluster := startLab(ctx, "ipvs", "--nodes", "1", "--uml-nodes", "2")
 		By("pinning kube-proxy to these nodes")
-		cluster.kubectl(ctx, append([]string{"label", "nodes", "ipvs=able"}, ownKernels...)...)
+		cluster.kubectl(ctx, "label", "nodes", "ipvs=able", "--selector=kubernetes.io/hostname in ("+strings.Join(ownKernels, ",")+")")
 		cluster.kubectl(ctx, "-n", "kube-system", "patch", "daemonset", "kube-proxy", "-p", `{"spec":{"template":{"spec":{"nodeSelector":{"ipvs":"able"}}}}}`)
 		cluster.kubectl(ctx, "-n", "kube-system", "rollout", "status", "daemonset", "kube-proxy", "--timeout=240s")
 		cluster.kubectl(ctx, "create", "deployment", "lb-test", "--image=nginx:1.22", "--replicas=2")
