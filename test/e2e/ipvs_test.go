@@ -49,7 +49,7 @@ var _ = Describe("A cluster whose kernels have IPVS", long, func() {
 		By("going back to iptables, by way of nftables")
 		cluster.kubectl(ctx, specPatch(`{"kubeProxy":{"mode":"iptables","ipvs":null}}`)...)
 		Eventually(cluster.told("KubeProxyReady")).WithTimeout(slowRoll).WithContext(ctx).Should(
-			Equal("4 True Ready: 1 of 1 nodes run mode iptables; kube-proxy runs as asked"))
+			Equal("5 True Ready: 1 of 1 nodes run mode iptables; kube-proxy runs as asked"))
 		Expect(cluster.on(ctx, ownKernel, "ip", "-brief", "link")).NotTo(ContainSubstring("kube-ipvs0"))
 		Expect(cluster.on(ctx, ownKernel, "cat", "/proc/net/ip_vs")).NotTo(ContainSubstring("TCP"))
 		Expect(cluster.on(ctx, ownKernel, "nft", "list", "tables")).NotTo(ContainSubstring("kube-proxy"))
