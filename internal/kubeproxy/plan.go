@@ -291,8 +291,10 @@ func (r roll) writeDown(edited string, changes []Change) (Decision, bool) {
 		return Decision{}, false
 	}
 	l := r.Ledger.clone()
+	why := ""
 	if r.settledOnce() || r.rewritten() {
 		l.Corrections = append(l.corrections(r.Now), r.Now)
+		why = r.writer() + " has changed config.conf; "
 	}
 	if l.Original == nil {
 		l.Original = r.Config.revision()
@@ -313,7 +315,7 @@ func (r roll) writeDown(edited string, changes []Change) (Decision, bool) {
 	if r.back {
 		return record(l, v1alpha1.PhaseRollingBack, "writing down how to go back"), true
 	}
-	return record(l, v1alpha1.PhasePreflight, "writing down what will be changed, and what to go back to"), true
+	return record(l, v1alpha1.PhasePreflight, why+"writing down what will be changed, and what to go back to"), true
 }
 
 // attempt is the attempt under way, or a new one.

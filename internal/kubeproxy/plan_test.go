@@ -248,7 +248,8 @@ func TestPlanOfWhatOthersChange(t *testing.T) {
 		},
 		"is written back again when that is long ago": {
 			drifted.ledger(thrice).now(2200).ledger(worked).probed(ProbePassed),
-			underway(v1alpha1.PhasePreflight, "1 of 1 nodes run mode nftables; writing down what will be changed, and what to go back to").
+			underway(v1alpha1.PhasePreflight, "1 of 1 nodes run mode nftables; the field manager kubectl-edit has changed config.conf; "+
+				"writing down what will be changed, and what to go back to").
 				records(drifted.noted().ledger(worked).ledger(func(l *Ledger) {
 					l.Corrections = []time.Time{at(2200)}
 					l.Wrote = []string{digits(config("nftables")), digits(config("iptables"))}

@@ -41,6 +41,15 @@ type load struct {
 	asking sync.WaitGroup
 	vip    traffic.Report
 	before map[string]traffic.Report
+	// excused is how many failures are not the network's: those of connections to a pod that died with its node.
+	excused int
+}
+
+// podDies excuses what fails as one of the Service's two pods dies with its node: every other connection, until the cluster gives the node up
+// (kube-controller-manager's node-monitor-grace-period, 50 s, and what it and kubelet are late) and takes the pod from the Service.
+func (l *load) podDies() {
+	const givenUp = 90 // seconds
+	l.excused = connections * givenUp / 2
 }
 
 // startLoad starts the clients for the Service of the tutorial that has the first address.
