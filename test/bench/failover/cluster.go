@@ -131,6 +131,7 @@ var echoManifest string
 
 // prepare installs the product, the backends and the Services, on a cluster that may hold whatever an earlier benchmark left.
 func (b *bench) prepare(ctx context.Context) error {
+	b.placed = false
 	if _, err := b.lab.kubectl(ctx, "delete", "namespace", "bench", "--ignore-not-found"); err != nil {
 		return err
 	}

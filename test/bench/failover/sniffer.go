@@ -46,6 +46,9 @@ func inNamespace(name string, do func() error) error {
 // readPause is how long a read waits for a frame until it looks whether it should end.
 const readPause = 100 * time.Millisecond
 
+// receiveBuffer is room for seconds of frames, in bytes: the kernel's own limit is a fifth of one, for which a busy machine may hold up the program.
+const receiveBuffer = 8 << 20
+
 // sniff opens the socket, for frames of one protocol that a filter lets pass. A bridge's interface, listening to all, gets a copy of every
 // frame that passes the bridge.
 func sniff(name string, protocol uint16, filter []bpf.Instruction) (*sniffer, error) {
@@ -78,7 +81,7 @@ func (s *sniffer) set(protocol uint16, filter []bpf.Instruction) error {
 	return errors.Join(
 		unix.SetsockoptSockFprog(s.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(raw)), Filter: &raw[0]}),
 		unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1),
-		unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 4<<20), // the kernel gives what it allows
+		unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer),
 		unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &pause),
 		unix.SetsockoptPacketMreq(s.fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &unix.PacketMreq{Ifindex: int32(s.iface.Index), Type: unix.PACKET_MR_PROMISC}),
 		unix.Bind(s.fd, &unix.SockaddrLinklayer{Protocol: bigEndian(protocol), Ifindex: s.iface.Index}),
@@ -143,10 +146,12 @@ func (s *sniffer) dropped() int {
 	return int(stats.Drops)
 }
 
-// send puts a frame on the interface.
+// send puts a frame on the interface. One that its queue has no room for is left out.
 func (s *sniffer) send(frame []byte) error {
-	_, err := unix.Write(s.fd, frame)
-	return err
+	if _, err := unix.Write(s.fd, frame); !errors.Is(err, unix.ENOBUFS) {
+		return err
+	}
+	return nil
 }
 
 // everyFrame is the filter that lets all pass.

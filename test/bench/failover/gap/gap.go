@@ -38,7 +38,7 @@ func (r Record) unanswered() []time.Time {
 // Rule says what an outage is.
 type Rule struct {
 	// Silence is how long nothing must come, and Lost how many probes sent in that time must stay without an answer, until it counts as an
-	// outage: a busy machine holds up the client, which then sends nothing.
+	// outage. It must be most of them, too: a busy machine holds up the client, which then sends nothing, or the answers, which come later.
 	Silence time.Duration
 	Lost    int
 	// GoesOn is how long answers must go on until an outage is over: one answer between two silences is not service.
@@ -80,11 +80,11 @@ func (r Rule) Longest(record Record, fault, end time.Time) Outage {
 			if step.Length() > rest.Length() && between(lost, step) > 0 {
 				rest = step
 			}
-			outages = r.extend(outages, step, lost)
+			outages = r.extend(outages, step, record.Sent, lost)
 		}
 		last = a.At
 	}
-	outages = r.extend(outages, Outage{From: last, To: end, Open: true}, lost)
+	outages = r.extend(outages, Outage{From: last, To: end, Open: true}, record.Sent, lost)
 	if len(outages) == 0 {
 		return rest
 	}
@@ -92,8 +92,9 @@ func (r Rule) Longest(record Record, fault, end time.Time) Outage {
 }
 
 // extend adds a step from one answer to the next, if it is a silence: to the outage before it, if that was not over yet.
-func (r Rule) extend(outages []Outage, step Outage, lost []time.Time) []Outage {
-	if step.Length() <= r.Silence || between(lost, step) < r.Lost {
+func (r Rule) extend(outages []Outage, step Outage, sent, lost []time.Time) []Outage {
+	without := between(lost, step)
+	if step.Length() <= r.Silence || without < r.Lost || 2*without <= between(sent, step) {
 		return outages
 	}
 	if n := len(outages); n > 0 && step.From.Sub(outages[n-1].To) < r.GoesOn {

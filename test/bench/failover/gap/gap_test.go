@@ -93,6 +93,18 @@ func TestAClientThatWasHeldUpHadNoOutage(t *testing.T) {
 	}
 }
 
+func TestAnswersThatComeLateAreNoOutage(t *testing.T) {
+	record := probed(join(each(0, 200, "a"), each(501, 3000, "a")), 3000)
+	for ms := 201; ms <= 500; ms++ { // of these, two of three are answered, at 500 ms
+		if ms%3 > 0 {
+			record.Answers = slices.Insert(record.Answers, len(record.Answers)-2500, Answer{Sent: at(ms), At: at(500)})
+		}
+	}
+	if got := Dense.extend(nil, Outage{From: at(200), To: at(500)}, record.Sent, record.unanswered()); got != nil {
+		t.Errorf("it is %v", got)
+	}
+}
+
 func TestSparseProbesAreNoSilences(t *testing.T) {
 	var record Record
 	for ms := 0; ms <= 3000; ms += 100 {
