@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	codec "github.com/mdlayher/arp"
 )
 
 var (
@@ -143,7 +144,7 @@ func FuzzARP(f *testing.F) {
 		}
 		answer := frameOf(t, o.Answer)
 		p, source, ok := parseARP(answer)
-		if !ok || len(answer) != 60 || source != ourMAC || p.operation != operationReply || p.senderHardware != ourMAC || p.senderProtocol != ourAddr {
+		if !ok || len(answer) != 60 || source != ourMAC || p.operation != codec.OperationReply || p.senderHardware != ourMAC || p.senderProtocol != ourAddr {
 			t.Fatalf("bad answer %x to %x", answer, frame)
 		}
 		if to := MAC(answer[:6]); to.isGroup() || to != MAC(frame[6:12]) {

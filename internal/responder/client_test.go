@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	codec "github.com/mdlayher/arp"
 )
 
 // neighbourEntry is what a fake client holds for our address.
@@ -30,7 +32,7 @@ const locktime = time.Second
 // the client's own address.
 var clients = map[string]func(e *neighbourEntry, p arpPacket, at time.Duration, forMe bool){
 	"Linux from 4.12 on": func(e *neighbourEntry, p arpPacket, at time.Duration, forMe bool) {
-		request := p.operation == operationRequest
+		request := p.operation == codec.OperationRequest
 		override := p.gratuitous() && (request || p.targetHardware == p.senderHardware) || at > e.updated+locktime
 		if forMe && request || e.present && override {
 			e.take(p, at)
@@ -39,7 +41,7 @@ var clients = map[string]func(e *neighbourEntry, p arpPacket, at time.Duration, 
 	// It counts what it ignores as an update.
 	"Linux before 4.12": func(e *neighbourEntry, p arpPacket, at time.Duration, forMe bool) {
 		switch {
-		case forMe && p.operation == operationRequest || e.present && at > e.updated+locktime:
+		case forMe && p.operation == codec.OperationRequest || e.present && at > e.updated+locktime:
 			e.take(p, at)
 		case e.present:
 			e.updated = at
@@ -47,13 +49,13 @@ var clients = map[string]func(e *neighbourEntry, p arpPacket, at time.Duration, 
 	},
 	// By default it takes nothing from gratuitous replies.
 	"Junos": func(e *neighbourEntry, p arpPacket, at time.Duration, forMe bool) {
-		if p.operation == operationRequest && (e.present || forMe) {
+		if p.operation == codec.OperationRequest && (e.present || forMe) {
 			e.take(p, at)
 		}
 	},
 	// It takes nothing but from questions to itself.
 	"Windows 2008": func(e *neighbourEntry, p arpPacket, at time.Duration, forMe bool) {
-		if p.operation == operationRequest && forMe {
+		if p.operation == codec.OperationRequest && forMe {
 			e.take(p, at)
 		}
 	},
@@ -84,7 +86,7 @@ func takeoverFrames(t *testing.T, client asker, known bool) (frames [][]byte, ti
 		}
 		r, stop, done := run(t, w, Config{})
 		if known {
-			w.in <- arpPacket{operationRequest, client.mac, MAC{}, client.addr, ourAddr}.frame(broadcast)
+			w.in <- arpPacket{codec.OperationRequest, client.mac, MAC{}, client.addr, ourAddr}.frame(broadcast)
 			synctest.Wait()
 		}
 		r.Own([]netip.Addr{ourAddr}, time.Now())

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	codec "github.com/mdlayher/arp"
 	"golang.org/x/net/bpf"
 )
 
@@ -59,7 +60,7 @@ func TestTheFilterForARPLetsOnlyTheRangesThrough(t *testing.T) {
 		"as many ranges as it can, with this one":    {everySecond(arpRanges), "0.0.0.0", "10.0.0.2", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			frame := arpPacket{operationRequest, theirMAC, MAC{}, netip.MustParseAddr(tc.sender), netip.MustParseAddr(tc.target)}.frame(broadcast)
+			frame := arpPacket{codec.OperationRequest, theirMAC, MAC{}, netip.MustParseAddr(tc.sender), netip.MustParseAddr(tc.target)}.frame(broadcast)
 			if got := passes(t, arp{}, tc.ranges, frame); got != tc.passes {
 				t.Errorf("the packet passes: %t, want %t", got, tc.passes)
 			}

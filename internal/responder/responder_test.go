@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	codec "github.com/mdlayher/arp"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
@@ -265,8 +266,8 @@ func TestAStandbyTellsTheAskersOnceItTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire()
 		r, _, _ := run(t, w, Config{})
-		w.in <- arpPacket{operationRequest, theirMAC, MAC{}, netip.MustParseAddr("192.168.1.122"), ourAddr}.frame(broadcast)
-		w.in <- arpPacket{operationRequest, theirMAC, MAC{}, netip.MustParseAddr("192.168.1.123"), ourAddr.Next()}.frame(broadcast)
+		w.in <- arpPacket{codec.OperationRequest, theirMAC, MAC{}, netip.MustParseAddr("192.168.1.122"), ourAddr}.frame(broadcast)
+		w.in <- arpPacket{codec.OperationRequest, theirMAC, MAC{}, netip.MustParseAddr("192.168.1.123"), ourAddr.Next()}.frame(broadcast)
 		synctest.Wait()
 		r.Own([]netip.Addr{ourAddr}, time.Now())
 		time.Sleep(time.Minute)

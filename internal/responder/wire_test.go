@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	codec "github.com/mdlayher/arp"
 	"github.com/mdlayher/packet"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -82,7 +83,7 @@ func strangerOn(t *testing.T, far *net.Interface) stranger {
 // ask sends a request for an address, with a VLAN's tag if it is not 0.
 func (a stranger) ask(t *testing.T, addr string, vlan uint16) {
 	t.Helper()
-	request := arpPacket{operationRequest, a.mac, MAC{}, netip.MustParseAddr("192.168.1.122"), netip.MustParseAddr(addr)}.frame(broadcast)
+	request := arpPacket{codec.OperationRequest, a.mac, MAC{}, netip.MustParseAddr("192.168.1.122"), netip.MustParseAddr(addr)}.frame(broadcast)
 	if vlan != 0 {
 		request = slices.Insert(request, offsetEtherType, 0x81, 0x00, byte(vlan>>8), byte(vlan))
 	}
@@ -111,7 +112,7 @@ func (a stranger) repliesUntil(t *testing.T, last string, from net.HardwareAddr)
 			t.Fatalf("%s was not answered, only %v: %v", last, answered, err)
 		}
 		p, source, ok := parseARP(frame[:n])
-		if !ok || p.operation != operationReply || MAC(frame[:6]) != a.mac {
+		if !ok || p.operation != codec.OperationReply || MAC(frame[:6]) != a.mac {
 			continue
 		}
 		if source != MAC(from) {
@@ -124,9 +125,9 @@ func (a stranger) repliesUntil(t *testing.T, last string, from net.HardwareAddr)
 	}
 }
 
-func listenOn(t *testing.T, near *net.Interface, c *counts) (*ARP, <-chan error, context.CancelFunc) {
+func listenOn(t *testing.T, near *net.Interface, c *counts) (*Responder, <-chan error, context.CancelFunc) {
 	t.Helper()
-	r, err := Listen(near.Index, near.HardwareAddr, c.counters())
+	r, err := ListenARP(near.Index, near.HardwareAddr, Config{Counters: c.counters()})
 	if errors.Is(err, os.ErrPermission) {
 		t.Skipf("packet sockets need NET_RAW: %v", err)
 	}

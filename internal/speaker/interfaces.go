@@ -22,7 +22,7 @@ const (
 
 // running is a responder on an interface.
 type running struct {
-	arp    *responder.ARP
+	arp    *responder.Responder
 	index  int
 	mac    string
 	opened time.Time
@@ -112,7 +112,7 @@ func (r *responders) fail(name string, why error, opened, now time.Time) {
 
 // start opens a responder. One that cannot be opened is tried again a little later.
 func (r *responders) start(ctx context.Context, i links.Interface, now time.Time) {
-	arp, err := responder.Listen(i.Index, i.MAC, r.counters)
+	arp, err := responder.ListenARP(i.Index, i.MAC, responder.Config{Counters: r.counters})
 	if err != nil {
 		r.fail(i.Name, err, now, now)
 		return
