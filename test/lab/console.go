@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/lanyard-dev/lanyard/test/namespace"
 )
 
 // A kernel of its own cannot be entered from this machine, so such a node has a console: a process that runs commands for the lab. It
@@ -95,7 +97,7 @@ func (l lab) console(ctx context.Context, node string) error {
 	}
 	_, far := consoleLink(h)
 	var listener net.Listener
-	err = onNetwork(cableNetwork, func() (err error) {
+	err = namespace.Do(cableNetwork, func() (err error) {
 		listener, err = new(net.ListenConfig).Listen(ctx, "tcp", netip.AddrPortFrom(far, consolePort).String())
 		return err
 	})
@@ -317,7 +319,7 @@ func (l lab) dialConsole(ctx context.Context, node string) (net.Conn, error) {
 			off = fmt.Errorf("%s is off: turn it on with `lab start %s`", node, node)
 			return true, nil
 		}
-		err := onNetwork(l.lan(), func() (err error) {
+		err := namespace.Do(l.lan(), func() (err error) {
 			conn, err = dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(far, consolePort).String())
 			return err
 		})

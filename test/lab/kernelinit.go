@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lanyard-dev/lanyard/test/namespace"
 )
 
 const (
@@ -108,7 +110,7 @@ func (l lab) connect(ctx context.Context, h host) error {
 	if _, err := run(ctx, "ip", "netns", "add", cableNetwork); err != nil {
 		return err
 	}
-	if err := onNetwork(cableNetwork, silenceIPv6); err != nil {
+	if err := namespace.Do(cableNetwork, silenceIPv6); err != nil {
 		return err
 	}
 	_, far := consoleLink(h)

@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
-
-	"github.com/vishvananda/netns"
 )
 
 // netnsFolder is where iproute2 keeps handles of named network namespaces.
@@ -118,27 +115,6 @@ func (l lab) unplug(ctx context.Context, h host) error {
 	}
 	_, err := run(ctx, "ip", "netns", "delete", l.netns(h))
 	return err
-}
-
-// onNetwork does something on a thread that is in a network namespace: sockets and processes that it makes are there too. The thread is not
-// used again.
-func onNetwork(name string, do func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
-		done <- func() error {
-			ns, err := netns.GetFromName(name)
-			if err != nil {
-				return fmt.Errorf("opening the network namespace %s: %w", name, err)
-			}
-			defer ns.Close() //nolint:errcheck // only a handle
-			if err := netns.Set(ns); err != nil {
-				return fmt.Errorf("entering the network namespace %s: %w", name, err)
-			}
-			return do()
-		}()
-	}()
-	return <-done
 }
 
 // ipAll runs `ip` commands in a namespace, one after the other.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/lanyard-dev/lanyard/test/namespace"
 )
 
 // boot starts a node: its first process, which is this program again, in namespaces of its own on the node's network. What is left of
@@ -89,7 +91,7 @@ func (l lab) fork(h host) (identity, error) {
 		Setsid:     true,
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWPID,
 	}
-	if err := onNetwork(l.netns(h), cmd.Start); err != nil {
+	if err := namespace.Do(l.netns(h), cmd.Start); err != nil {
 		return identity{}, err
 	}
 	return identify(cmd.Process.Pid)

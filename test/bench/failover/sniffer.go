@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime"
 	"time"
 
-	"github.com/vishvananda/netns"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
@@ -21,26 +19,6 @@ import (
 type sniffer struct {
 	fd    int
 	iface *net.Interface
-}
-
-// inNamespace does something on a thread that is in a network namespace: sockets that it opens are there too. The thread is not used again.
-func inNamespace(name string, do func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
-		done <- func() error {
-			ns, err := netns.GetFromName(name)
-			if err != nil {
-				return fmt.Errorf("opening the network namespace %s: %w", name, err)
-			}
-			defer ns.Close() //nolint:errcheck // only a handle
-			if err := netns.Set(ns); err != nil {
-				return fmt.Errorf("entering the network namespace %s: %w", name, err)
-			}
-			return do()
-		}()
-	}()
-	return <-done
 }
 
 // readPause is how long a read waits for a frame until it looks whether it should end.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lanyard-dev/lanyard/test/bench/failover/claims"
 	"github.com/lanyard-dev/lanyard/test/bench/failover/wire"
+	"github.com/lanyard-dev/lanyard/test/namespace"
 )
 
 // askEach is how often the LAN is asked who has the address. So an owner shows itself that has nothing to announce, and two owners do.
@@ -32,13 +33,13 @@ type watcher struct {
 	all []claims.Claim
 }
 
-// newWatcher opens the socket in the namespace with the bridge. One address is asked for all the time; the others are listened for.
-func newWatcher(namespace string, vip netip.Addr, others []netip.Addr) (*watcher, error) {
+// newWatcher opens the socket in the network namespace with the bridge. One address is asked for all the time; the others are listened for.
+func newWatcher(lan string, vip netip.Addr, others []netip.Addr) (*watcher, error) {
 	w := &watcher{vip: vip, vips: map[netip.Addr]bool{vip: true}}
 	for _, a := range others {
 		w.vips[a] = true
 	}
-	err := inNamespace(namespace, func() error {
+	err := namespace.Do(lan, func() error {
 		var err error
 		w.frames, err = sniff("br0", unix.ETH_P_ARP, everyFrame)
 		return err
