@@ -10,6 +10,9 @@ import (
 // slowRoll is long enough for two rolls over nodes with a kernel of their own, where each command takes tenths of a second.
 const slowRoll = 12 * time.Minute
 
+// slowLook is how often to look meanwhile: each look costs the machine more than the kernel's node has in that time.
+const slowLook = 10 * time.Second
+
 // ownKernel is the node that kube-proxy runs on here: this machine's kernel may lack IPVS. One alone, as a second would make both so slow that
 // a kube-proxy takes more than the two minutes which Lanyard gives it.
 const ownKernel = "k8s-uml-01"
@@ -26,11 +29,11 @@ var _ = Describe("A cluster whose kernels have IPVS", long, func() {
 		cluster.kubectl(ctx, "expose", "deployment", "lb-test", "--type=LoadBalancer", "--port=80")
 		cluster.kubectl(ctx, "apply", "--server-side", "-f", "dist/install.yaml")
 		cluster.kubectl(ctx, "apply", "-f", "config/samples/tutorial.yaml")
-		Eventually(cluster.told("Ready")).WithTimeout(slowRoll).WithContext(ctx).Should(ContainSubstring(" True "))
+		Eventually(cluster.told("Ready")).WithTimeout(slowRoll).WithPolling(slowLook).WithContext(ctx).Should(ContainSubstring(" True "))
 
 		By("going to ipvs, by way of nftables")
 		cluster.kubectl(ctx, specPatch(`{"kubeProxy":{"mode":"ipvs","ipvs":{"scheduler":"lc"}}}`)...)
-		Eventually(cluster.told("KubeProxyReady")).WithTimeout(slowRoll).WithContext(ctx).Should(
+		Eventually(cluster.told("KubeProxyReady")).WithTimeout(slowRoll).WithPolling(slowLook).WithContext(ctx).Should(
 			Equal("2 True Ready: 1 of 1 nodes run mode ipvs with ipvs.scheduler: lc, ipvs.strictARP: true; kube-proxy runs as asked"))
 		Eventually(cluster.on).WithContext(ctx).WithArguments(ownKernel, "cat", "/proc/net/ip_vs").Should(
 			ContainSubstring("TCP  C0A801C8:0050 lc"), "192.168.1.200:80 is programmed with the scheduler")
@@ -49,7 +52,7 @@ var _ = Describe("A cluster whose kernels have IPVS", long, func() {
 
 		By("going back to iptables, by way of nftables")
 		cluster.kubectl(ctx, specPatch(`{"kubeProxy":{"mode":"iptables","ipvs":null}}`)...)
-		Eventually(cluster.told("KubeProxyReady")).WithTimeout(slowRoll).WithContext(ctx).Should(
+		Eventually(cluster.told("KubeProxyReady")).WithTimeout(slowRoll).WithPolling(slowLook).WithContext(ctx).Should(
 			Equal("5 True Ready: 1 of 1 nodes run mode iptables; kube-proxy runs as asked"))
 		Expect(cluster.on(ctx, ownKernel, "ip", "-brief", "link")).NotTo(ContainSubstring("kube-ipvs0"))
 		Expect(cluster.on(ctx, ownKernel, "cat", "/proc/net/ip_vs")).NotTo(ContainSubstring("TCP"))

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 // TestKernelArgumentsGolden shows the command line of a node's own kernel, one argument a line.
@@ -26,5 +27,15 @@ func TestClock(t *testing.T) {
 	want := "processor\t: 0\nmodel name\t: UML\ncpu MHz\t\t: 2096.018\nmode\t\t: skas\n\n"
 	if diff := cmp.Diff(want, withClock(own, "2096.018")); diff != "" {
 		t.Errorf("the node's cpuinfo (-want +got):\n%s", diff)
+	}
+}
+
+func TestNth(t *testing.T) {
+	var set unix.CPUSet
+	for _, cpu := range []int{1, 4, 5} {
+		set.Set(cpu)
+	}
+	if diff := cmp.Diff([]int{1, 4, 5}, []int{nth(set, 0), nth(set, 1), nth(set, 2)}); diff != "" {
+		t.Errorf("processors (-want +got):\n%s", diff)
 	}
 }
