@@ -96,7 +96,7 @@ func (r *KubeProxyReconciler) readProxy(ctx context.Context, o *kubeProxyObserva
 		if o.object != nil {
 			pullSecrets = o.object.Spec.Speaker.ImagePullSecrets
 		}
-		o.setup = kubeproxy.SetupOf(r.namespace, o.daemonSet, o.configMap, pullSecrets)
+		o.setup = kubeproxy.SetupOf(r.namespace, o.daemonSet, o.configMap, pullSecrets, kubeproxy.Deadline(o.facts.Spec))
 		o.facts.Image = o.setup.Image
 	}
 	if o.facts.Layout.Managed && o.facts.Spec != nil {

@@ -202,6 +202,14 @@ type KubeProxyRollout struct {
 	// +kubebuilder:validation:Maximum=3600
 	PauseSeconds *int32 `json:"pauseSeconds,omitempty"`
 
+	// ProgressDeadlineSeconds is how long a node may take until the pod that tries a new configuration there has started, and, once its
+	// kube-proxy was restarted, until that runs as asked; a node that takes longer has failed. Raise it where nodes are slow.
+	// +optional
+	// +kubebuilder:default=120
+	// +kubebuilder:validation:Minimum=60
+	// +kubebuilder:validation:Maximum=3600
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
+
 	// State is Active, or Paused to see in status.kubeProxy.plannedDiff what would change while nothing is probed, written or
 	// restarted.
 	// +optional

@@ -182,6 +182,10 @@ func pauseOf(seconds int32) func(*v1alpha1.KubeProxySpec) {
 	return func(s *v1alpha1.KubeProxySpec) { s.Rollout.PauseSeconds = &seconds }
 }
 
+func deadlineOf(seconds int32) func(*v1alpha1.KubeProxySpec) {
+	return func(s *v1alpha1.KubeProxySpec) { s.Rollout.ProgressDeadlineSeconds = &seconds }
+}
+
 // Decisions of each kind, with their messages.
 
 func done(message string) Decision {

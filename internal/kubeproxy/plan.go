@@ -11,9 +11,8 @@ import (
 
 // The times of a roll.
 const (
-	// verifyWithin is how long a restarted kube-proxy may take until its node reports that it runs as asked, and how long a node may lack
-	// a pod or a report.
-	verifyWithin = 2 * time.Minute
+	// progressDeadline is for specs that do not set theirs: as long as the API's default.
+	progressDeadline = 2 * time.Minute
 	// staleAfter is how long a restarted kube-proxy may report the old mode before it is restarted again: kubelet may start a pod on the
 	// ConfigMap's old content, until its watch or its next sync brings the new one.
 	staleAfter = 15 * time.Second

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -113,12 +114,16 @@ type ProbeSetup struct {
 	Kubeconfig string
 	// PullSecrets are Secrets in Namespace with which the image is pulled.
 	PullSecrets []corev1.LocalObjectReference
+	// Deadline is how long each step on a node may take.
+	Deadline time.Duration
 }
 
 // SetupOf returns what probes need, as kube-proxy's own DaemonSet has it. Of its environment only plain values come along: what they
 // refer to lies in another namespace.
-func SetupOf(namespace string, ds *appsv1.DaemonSet, cm *corev1.ConfigMap, pullSecrets []corev1.LocalObjectReference) ProbeSetup {
-	setup := ProbeSetup{Namespace: namespace, Kubeconfig: cm.Data[KubeconfigKey], PullSecrets: pullSecrets}
+func SetupOf(
+	namespace string, ds *appsv1.DaemonSet, cm *corev1.ConfigMap, pullSecrets []corev1.LocalObjectReference, deadline time.Duration,
+) ProbeSetup {
+	setup := ProbeSetup{Namespace: namespace, Kubeconfig: cm.Data[KubeconfigKey], PullSecrets: pullSecrets, Deadline: deadline}
 	for _, c := range ds.Spec.Template.Spec.Containers {
 		if !slices.Contains(c.Command, configFlag) && !slices.Contains(c.Args, configFlag) {
 			continue
@@ -140,7 +145,7 @@ func SetupOf(namespace string, ds *appsv1.DaemonSet, cm *corev1.ConfigMap, pullS
 func (s ProbeSetup) pod(p Probe, containers ...corev1.Container) *corev1.Pod {
 	labels := ProbeLabels()
 	labels[probeKindLabel], labels[probeHashLabel], labels[probeModeLabel] = string(p.Kind), p.Hash, p.Mode
-	links, deadline, grace := false, int64(podDeadline.Seconds()), int64(1)
+	links, deadline, grace := false, int64(patienceFor(s.Deadline).pod().Seconds()), int64(1)
 	return &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: p.podName(), Labels: labels},

@@ -10,16 +10,34 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// How long a probe may take. The manager counts by its own clock, from when it first saw the state: nodes' clocks differ. What it did not
-// watch it does not count.
-const (
-	// startDeadline is for pulling the image, which is there already as a rule, and for setting up the pod's network.
-	startDeadline = 2 * time.Minute
-	// runDeadline is from the container's start to the answer.
-	runDeadline = time.Minute
-	// podDeadline is when kubelet ends a pod that no manager looks after any more.
-	podDeadline = startDeadline + runDeadline + 30*time.Second
-)
+// patience is how long a probe may take. The manager counts by its own clock, from when it first saw the state: nodes' clocks differ. What it
+// did not watch it does not count.
+type patience struct {
+	// start is for pulling the image, which is there already as a rule, and for setting up the pod's network.
+	start time.Duration
+	// run is from the container's start to the answer.
+	run time.Duration
+}
+
+// unattended is how long after that kubelet ends a pod that no manager looks after any more.
+const unattended = 30 * time.Second
+
+// patienceFor is that with a node which has so long for each step: a probe does less than a restart.
+func patienceFor(deadline time.Duration) patience {
+	return patience{start: deadline, run: deadline / 2}
+}
+
+// pod is when kubelet ends the probe's pod.
+func (p patience) pod() time.Duration { return p.start + p.run + unattended }
+
+// patienceWith is that with a probe that was made already, whatever the spec has become since.
+func patienceWith(pod *corev1.Pod) patience {
+	if pod.Spec.ActiveDeadlineSeconds == nil {
+		return patienceFor(progressDeadline)
+	}
+	whole := time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second
+	return patienceFor((whole - unattended) * 2 / 3)
+}
 
 // ProbePod is a probe's pod as it is seen.
 type ProbePod struct {
@@ -45,9 +63,10 @@ func (p ProbePod) unanswered() (ProbeResult, bool) {
 	status := p.Pod.Status
 	reason, message := waitsFor(p.Pod)
 	why := explain(reason, message)
+	waits := patienceWith(p.Pod)
 	switch {
 	case status.Reason == "DeadlineExceeded":
-		r.Message = fmt.Sprintf("kubelet ended the probe, which took longer than %v; see whether the node is overloaded", podDeadline)
+		r.Message = fmt.Sprintf("kubelet ended the probe, which took longer than %v; see whether the node is overloaded", waits.pod())
 	case status.Phase == corev1.PodFailed && (status.Reason != "" || !Started(p.Pod)): // refused or evicted
 		r.Message = fmt.Sprintf("the node did not let the probe run (%s); make room for one more pod there",
 			explain(cmp.Or(status.Reason, "Failed"), status.Message))
@@ -55,8 +74,8 @@ func (p ProbePod) unanswered() (ProbeResult, bool) {
 		return r, false
 	case slices.Contains(hopeless, reason):
 		r.Message = fmt.Sprintf("the probe cannot start (%s); mend the image of DaemonSet %s/%s", why, Namespace, Name)
-	case p.Starting >= startDeadline:
-		r.Message = fmt.Sprintf("the probe did not start within %v (%s); %s", startDeadline, why, p.startRemedy(reason))
+	case p.Starting >= waits.start:
+		r.Message = fmt.Sprintf("the probe did not start within %v (%s); %s", waits.start, why, p.startRemedy(reason))
 	default:
 		r.State, r.Message = ProbeRunning, fmt.Sprintf("the probe starts (%s)", why)
 	}
@@ -81,7 +100,8 @@ func (p ProbePod) startRemedy(reason string) string {
 	if strings.Contains(reason, "Image") {
 		return "name a Secret to pull it with in spec.speaker.imagePullSecrets, or pull it on the node"
 	}
-	return fmt.Sprintf("see `kubectl -n %s get events` for its pod", p.Pod.Namespace)
+	return fmt.Sprintf("see `kubectl -n %s get events` for its pod; if the node is slow, raise spec.kubeProxy.rollout.progressDeadlineSeconds",
+		p.Pod.Namespace)
 }
 
 // Refused is the result of a probe of which the API server did not take an object.

@@ -18,8 +18,8 @@ import (
 // probeSetup is the one of the tests.
 var probeSetup = ProbeSetup{
 	Namespace: "lanyard-system", Image: "registry.k8s.io/kube-proxy:v1.36.3", Kubeconfig: "kubeconfig",
-	PullSecrets: []corev1.LocalObjectReference{{Name: "registry"}},
-	Env:         []corev1.EnvVar{{Name: "NO_PROXY", Value: "10.0.0.0/8"}},
+	PullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}, Deadline: progressDeadline,
+	Env: []corev1.EnvVar{{Name: "NO_PROXY", Value: "10.0.0.0/8"}},
 }
 
 // candidate is what shadows try in the tests.
@@ -97,10 +97,22 @@ func TestSetupIsThatOfTheDaemonSet(t *testing.T) {
 	cm := &corev1.ConfigMap{Data: map[string]string{ConfigKey: "config", KubeconfigKey: "kubeconfig"}}
 	want := ProbeSetup{
 		Namespace: "lanyard-system", Image: "mirror/kube-proxy:v1.36.3", Command: "/bin/kube-proxy", Kubeconfig: "kubeconfig",
-		Env: []corev1.EnvVar{{Name: "KUBE_PROXY_NFTABLES_SKIP_KERNEL_VERSION_CHECK", Value: "1"}},
+		Env: []corev1.EnvVar{{Name: "KUBE_PROXY_NFTABLES_SKIP_KERNEL_VERSION_CHECK", Value: "1"}}, Deadline: time.Hour,
 	}
-	if diff := cmp.Diff(want, SetupOf("lanyard-system", ds, cm, nil)); diff != "" {
+	if diff := cmp.Diff(want, SetupOf("lanyard-system", ds, cm, nil, time.Hour)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestAProbeKeepsItsPatience: how long its pod is waited for can be read from the pod, whatever the spec has become since.
+func TestAProbeKeepsItsPatience(t *testing.T) {
+	for _, deadline := range []time.Duration{time.Minute, progressDeadline, 5 * time.Minute, time.Hour} {
+		setup := probeSetup
+		setup.Deadline = deadline
+		pod := setup.Pod(Probe{Kind: ProbeSurvey, Node: "k8s-wl-01"})
+		if got, want := patienceWith(pod), (patience{start: deadline, run: deadline / 2}); got != want {
+			t.Errorf("with a probe of %v: %+v, want %+v", deadline, got, want)
+		}
 	}
 }
 
@@ -119,12 +131,12 @@ func TestAProbeThatDoesNotStart(t *testing.T) {
 	}{
 		"is waited for while kubelet has not seen it": {corev1.PodStatus{Phase: corev1.PodPending}, time.Minute,
 			ProbeResult{Message: "the probe starts (Pending: kubelet has not taken it up)"}},
-		"fails when kubelet never takes it up": {corev1.PodStatus{Phase: corev1.PodPending}, startDeadline,
+		"fails when kubelet never takes it up": {corev1.PodStatus{Phase: corev1.PodPending}, progressDeadline,
 			ProbeResult{State: ProbeFailed, Message: "the probe did not start within 2m0s (Pending: kubelet has not taken it up); " +
-				"see `kubectl -n lanyard-system get events` for its pod"}},
+				"see `kubectl -n lanyard-system get events` for its pod; if the node is slow, raise spec.kubeProxy.rollout.progressDeadlineSeconds"}},
 		"is waited for while its image is pulled again": {pull, time.Minute,
 			ProbeResult{Message: `the probe starts (ImagePullBackOff: Back-off pulling image "kube-proxy": not found)`}},
-		"fails when its image is not to be had": {pull, startDeadline,
+		"fails when its image is not to be had": {pull, progressDeadline,
 			ProbeResult{State: ProbeFailed, Message: `the probe did not start within 2m0s (ImagePullBackOff: Back-off pulling image "kube-proxy": ` +
 				`not found); ` +
 				"name a Secret to pull it with in spec.speaker.imagePullSecrets, or pull it on the node"}},

@@ -244,6 +244,18 @@ func (r roll) pauseTime() time.Duration {
 	return time.Duration(*r.Spec.Rollout.PauseSeconds) * time.Second
 }
 
+// deadline is how long a restarted kube-proxy may take until its node reports that it runs as asked, and how long a node may lack a pod or a
+// report.
+func (r roll) deadline() time.Duration { return Deadline(r.Spec) }
+
+// Deadline is how long each step on a node may take.
+func Deadline(spec *v1alpha1.KubeProxySpec) time.Duration {
+	if spec == nil || spec.Rollout.ProgressDeadlineSeconds == nil {
+		return progressDeadline
+	}
+	return time.Duration(*spec.Rollout.ProgressDeadlineSeconds) * time.Second
+}
+
 // pauseLeft is how long the node that was verified last has to stay so before the next is restarted.
 func (r roll) pauseLeft() (left time.Duration, node string) {
 	for _, n := range r.ordered() {

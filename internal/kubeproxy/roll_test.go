@@ -219,6 +219,8 @@ func TestRollStalls(t *testing.T) {
 	stalls := func(message, why string) Decision {
 		return left(v1alpha1.ReasonRolloutStalled, message).because("a", canaryPhase, why).of(2)
 	}
+	ofItsSpeaker := ". No further node is touched. See whether the speaker there runs and reaches the API server: `kubectl get pods -A -o wide -l " +
+		"app.kubernetes.io/component=speaker`. If it does, `kubectl -n kube-system delete pod kube-proxy-a` makes it ask again"
 	cases{
 		"at a crash, at once, with its cause": {
 			rolling(node("a", "", at(10), crashing), b).now(12).spec(pausing), stalls(doesNot+crash+advice, crash),
@@ -228,9 +230,14 @@ func TestRollStalls(t *testing.T) {
 		},
 		"at a speaker that says nothing of the new process: it is what to look at": {
 			rolling(node("a", "", at(10), silent), b).now(130).spec(pausing),
-			stalls(doesNot+unheard+". No further node is touched. See whether the speaker there runs and reaches the API server: `kubectl get pods -A "+
-				"-o wide -l app.kubernetes.io/component=speaker`. If it does, `kubectl -n kube-system delete pod kube-proxy-a` makes it ask again",
-				unheard),
+			stalls(doesNot+unheard+ofItsSpeaker, unheard),
+		},
+		"not yet where the spec gives nodes more time": {
+			rolling(node("a", "", at(10), silent), b).now(609).spec(pausing).spec(deadlineOf(600)),
+			goingOn(canaryPhase, "0 of 2 nodes run mode nftables; waiting for a: "+unheard).away("a").of(2),
+		},
+		"after that time": {
+			rolling(node("a", "", at(10), silent), b).now(610).spec(pausing).spec(deadlineOf(600)), stalls(doesNot+unheard+ofItsSpeaker, unheard),
 		},
 		"at a node that never gets a pod": {
 			rolling(node("a", "", at(10), noPod, since(480)), b).spec(pausing),

@@ -121,8 +121,8 @@ func JudgeShadow(p ProbePod, answer Answer) ProbeResult {
 		r.State = ProbePassed
 	case answer.hopeless(mode):
 		r.Message = failure(mode, lacks, "")
-	case p.Running >= runDeadline:
-		r.Message = failure(mode, fmt.Sprintf("was not ready within %v", runDeadline), lacks)
+	case p.Running >= patienceWith(p.Pod).run:
+		r.Message = failure(mode, fmt.Sprintf("was not ready within %v", patienceWith(p.Pod).run), lacks)
 	default:
 		r.State, r.Message = ProbeRunning, "kube-proxy starts: "+lacks
 	}

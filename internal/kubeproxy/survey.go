@@ -81,11 +81,11 @@ func JudgeSurvey(p ProbePod, logs map[string]string, unread error) ProbeResult {
 		lacks = fmt.Sprintf("%v; see whether the API server reaches kubelet there on port 10250", oneLine(unread))
 	}
 	switch {
-	case lacks != "" && p.Running < runDeadline:
+	case lacks != "" && p.Running < patienceWith(p.Pod).run:
 		r.State, r.Message = ProbeRunning, "the node's rules are listed"
 		return r
 	case lacks != "":
-		r.Message = fmt.Sprintf("the node's rules could not be read within %v: %s", runDeadline, lacks)
+		r.Message = fmt.Sprintf("the node's rules could not be read within %v: %s", patienceWith(p.Pod).run, lacks)
 		return r
 	}
 	return r.surveyed(p.Pod, maps.Clone(logs))

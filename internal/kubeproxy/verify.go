@@ -28,7 +28,7 @@ func (r roll) ordered() []Node {
 }
 
 // overdue says whether the node has lacked a pod, a report or rules that work for too long.
-func (r roll) overdue(n Node) bool { return !n.Since.IsZero() && r.Now.Sub(n.Since) >= verifyWithin }
+func (r roll) overdue(n Node) bool { return !n.Since.IsZero() && r.Now.Sub(n.Since) >= r.deadline() }
 
 // awaited says whether the node lacks a pod or a report, which it may still get.
 func (r roll) awaited(n Node) bool {
@@ -116,13 +116,13 @@ func (r roll) failure(n Node) string {
 	switch {
 	case n.Pod == nil && r.overdue(n):
 		return r.doing(n)
-	case n.Pod == nil && !n.Ready && r.restarted(n) && r.Now.Sub(n.Left) >= verifyWithin:
+	case n.Pod == nil && !n.Ready && r.restarted(n) && r.Now.Sub(n.Left) >= r.deadline():
 		return r.doing(n)
 	case n.Pod == nil || !r.fresh(*n.Pod) || r.stale(n):
 		return ""
 	case n.Pod.Failure != "":
 		return n.Pod.Failure
-	case r.Now.Sub(n.Pod.Created) >= verifyWithin:
+	case r.Now.Sub(n.Pod.Created) >= r.deadline():
 		return r.doing(n)
 	}
 	return ""

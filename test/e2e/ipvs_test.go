@@ -32,7 +32,7 @@ var _ = Describe("A cluster whose kernels have IPVS", long, func() {
 		Eventually(cluster.told("Ready")).WithTimeout(slowRoll).WithPolling(slowLook).WithContext(ctx).Should(ContainSubstring(" True "))
 
 		By("going to ipvs, by way of nftables")
-		cluster.kubectl(ctx, specPatch(`{"kubeProxy":{"mode":"ipvs","ipvs":{"scheduler":"lc"}}}`)...)
+		cluster.kubectl(ctx, specPatch(`{"kubeProxy":{"mode":"ipvs","ipvs":{"scheduler":"lc"},"rollout":{"progressDeadlineSeconds":600}}}`)...)
 		Eventually(cluster.told("KubeProxyReady")).WithTimeout(slowRoll).WithPolling(slowLook).WithContext(ctx).Should(
 			Equal("2 True Ready: 1 of 1 nodes run mode ipvs with ipvs.scheduler: lc, ipvs.strictARP: true; kube-proxy runs as asked"))
 		Eventually(cluster.on).WithContext(ctx).WithArguments(ownKernel, "cat", "/proc/net/ip_vs").Should(
