@@ -31,7 +31,7 @@ func (s scripted) log(_ context.Context, _ *corev1.Pod, container string, _ int6
 
 var _ = Describe("probes", func() {
 	const image = "registry.k8s.io/kube-proxy:v1.36.3"
-	setup := probeSetup{Image: image, Kubeconfig: "kubeconfig"}
+	setup := probeSetup{Image: image, Kubeconfig: "kubeconfig", Deadline: 2 * time.Minute}
 	passed := kubeproxy.Answer{Mode: "nftables", Syncs: kubeproxy.Syncs{Families: map[string]bool{"IPv4": true}}}
 	running := corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "127.0.0.1", ContainerStatuses: []corev1.ContainerStatus{
 		{Name: "kube-proxy", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}
