@@ -30,13 +30,14 @@ func patienceFor(deadline time.Duration) patience {
 // pod is when kubelet ends the probe's pod.
 func (p patience) pod() time.Duration { return p.start + p.run + unattended }
 
-// patienceWith is that with a probe that was made already, whatever the spec has become since.
+// patienceWith is that with a probe that was made already, whatever the spec has become since. The pod holds whole seconds: the half of one that
+// an odd deadline loses there is rounded back.
 func patienceWith(pod *corev1.Pod) patience {
 	if pod.Spec.ActiveDeadlineSeconds == nil {
 		return patienceFor(progressDeadline)
 	}
 	whole := time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second
-	return patienceFor((whole - unattended) * 2 / 3)
+	return patienceFor(((whole - unattended) * 2 / 3).Round(time.Second))
 }
 
 // ProbePod is a probe's pod as it is seen.

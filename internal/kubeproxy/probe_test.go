@@ -106,7 +106,7 @@ func TestSetupIsThatOfTheDaemonSet(t *testing.T) {
 
 // TestAProbeKeepsItsPatience: how long its pod is waited for can be read from the pod, whatever the spec has become since.
 func TestAProbeKeepsItsPatience(t *testing.T) {
-	for _, deadline := range []time.Duration{time.Minute, progressDeadline, 5 * time.Minute, time.Hour} {
+	for _, deadline := range []time.Duration{time.Minute, 61 * time.Second, progressDeadline, 5 * time.Minute, time.Hour} {
 		setup := probeSetup
 		setup.Deadline = deadline
 		pod := setup.Pod(Probe{Kind: ProbeSurvey, Node: "k8s-wl-01"})
