@@ -202,8 +202,9 @@ type KubeProxyRollout struct {
 	// +kubebuilder:validation:Maximum=3600
 	PauseSeconds *int32 `json:"pauseSeconds,omitempty"`
 
-	// ProgressDeadlineSeconds is how long a node may take until the pod that tries a new configuration there has started, and, once its
-	// kube-proxy was restarted, until that runs as asked; a node that takes longer has failed. Raise it where nodes are slow.
+	// ProgressDeadlineSeconds is how long a node may take until the pod that tries a new configuration there has started, which then has half
+	// as long to show that it works, and, once its kube-proxy was restarted, until that runs as asked; a node that takes longer has failed.
+	// Raise it where nodes are slow.
 	// +optional
 	// +kubebuilder:default=120
 	// +kubebuilder:validation:Minimum=60

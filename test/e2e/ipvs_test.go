@@ -13,8 +13,8 @@ const slowRoll = 12 * time.Minute
 // slowLook is how often to look meanwhile: each look costs the machine more than the kernel's node has in that time.
 const slowLook = 10 * time.Second
 
-// ownKernel is the node that kube-proxy runs on here: this machine's kernel may lack IPVS. One alone, as a second would make both so slow that
-// a kube-proxy takes more than the two minutes which Lanyard gives it.
+// ownKernel is the node that kube-proxy runs on here: this machine's kernel may lack IPVS. One alone, as a second would make both slower still:
+// even so the spec gives it more than the two minutes which Lanyard gives a node unasked.
 const ownKernel = "k8s-uml-01"
 
 var _ = Describe("A cluster whose kernels have IPVS", long, func() {
