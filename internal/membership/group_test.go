@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"runtime"
@@ -20,7 +21,13 @@ var loopback = netip.MustParseAddr("127.0.0.1")
 // join starts a member on a free port.
 func join(t *testing.T, node string) *Group {
 	t.Helper()
-	g, err := Join(Config{Node: node, Addr: loopback, Key: bytes.Repeat([]byte{7}, 32), Log: io.Discard})
+	return rejoin(t, node, 0)
+}
+
+// rejoin starts a member on a port that it had before.
+func rejoin(t *testing.T, node string, port uint16) *Group {
+	t.Helper()
+	g, err := Join(Config{Node: node, Addr: loopback, Port: int(port), Key: bytes.Repeat([]byte{7}, 32), Log: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,21 +68,21 @@ func run(t *testing.T, g *Group, peers map[string]netip.AddrPort) {
 	})
 }
 
-var everyone = map[string][]Segment{"a": {on("eth0", "10.0.1.0/24")}, "b": {on("eth0", "10.0.2.0/24")}, "c": {on("eth0", "10.0.3.0/24")}}
+var everyone = map[string]Member{
+	"a": {Segments: []Segment{on("eth0", "10.0.1.0/24")}},
+	"b": {Segments: []Segment{on("eth0", "10.0.2.0/24")}},
+	"c": {Segments: []Segment{on("eth0", "10.0.3.0/24")}},
+}
 
 // except returns the members without one.
-func except(node string) map[string][]Segment {
-	rest := map[string][]Segment{}
-	for name, segments := range everyone {
-		if name != node {
-			rest[name] = segments
-		}
-	}
+func except(node string) map[string]Member {
+	rest := maps.Clone(everyone)
+	delete(rest, node)
 	return rest
 }
 
 // await waits until a member sees these members. It looks only when it is told that something has changed.
-func await(t *testing.T, g *Group, want map[string][]Segment) {
+func await(t *testing.T, g *Group, want map[string]Member) {
 	t.Helper()
 	late := time.After(20 * time.Second)
 	for {
@@ -109,12 +116,8 @@ func TestASilentDeathIsNoticed(t *testing.T) {
 	await(t, a, except("c"))
 	await(t, b, except("c"))
 
-	c, err := Join(Config{Node: "c", Addr: loopback, Port: int(at.Port()), Key: bytes.Repeat([]byte{7}, 32), Log: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.close() })
-	c.Serve(everyone["c"])
+	c = rejoin(t, "c", at.Port())
+	c.Serve(everyone["c"].Segments)
 	run(t, c, map[string]netip.AddrPort{"a": a.at(), "b": b.at()}) // it may be known to the others before it knows them
 	for _, g := range []*Group{a, b, c} {
 		await(t, g, everyone)
@@ -128,14 +131,10 @@ func TestWhoComesBackServesNothingYet(t *testing.T) {
 	if err := c.close(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Join(Config{Node: "c", Addr: loopback, Port: int(at.Port()), Key: bytes.Repeat([]byte{7}, 32), Log: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.close() })
+	c = rejoin(t, "c", at.Port())
 	run(t, c, map[string]netip.AddrPort{"a": a.at(), "b": b.at()})
 	want := except("c")
-	want["c"] = nil
+	want["c"] = Member{}
 	for _, g := range []*Group{a, b, c} {
 		await(t, g, want)
 	}
@@ -144,7 +143,7 @@ func TestWhoComesBackServesNothingYet(t *testing.T) {
 // TestAChangedInterfaceIsHeard by the others. What does not fit is told to nobody, the member itself included: all decide from the same.
 func TestAChangedInterfaceIsHeard(t *testing.T) {
 	a, b, c := group(t)
-	long := strings.Repeat("x", metaLimit)
+	long := strings.Repeat("x", segmentsLimit)
 	segments := []Segment{on("eth1", "10.0.4.0/24"), on(long, "10.0.5.0/24")}
 	c.Serve(segments)
 	fitting, err := Fit(segments)
@@ -156,7 +155,7 @@ func TestAChangedInterfaceIsHeard(t *testing.T) {
 		t.Errorf("what fits (-want +got):\n%s", diff)
 	}
 	want := except("c")
-	want["c"] = fitting
+	want["c"] = Member{Segments: fitting}
 	for _, g := range []*Group{a, b, c} {
 		await(t, g, want)
 	}
@@ -171,7 +170,7 @@ func TestServeWaitsForNobody(t *testing.T) {
 	}
 	told := make(chan struct{})
 	go func() {
-		for i := range 100 { // each would wait for the gossip's next round, 50 ms
+		for i := range 100 { // each would wait for the gossip's next round, 20 ms
 			a.Serve([]Segment{on("eth0", "10.0.1.0/24"), on(fmt.Sprintf("eth%d", i+1), "10.0.6.0/24")})
 		}
 		close(told)
@@ -186,7 +185,7 @@ func TestServeWaitsForNobody(t *testing.T) {
 // TestMetOnceEveryPeerWasCalled, those that do not answer as well.
 func TestMetOnceEveryPeerWasCalled(t *testing.T) {
 	a, b := join(t, "a"), join(t, "b")
-	b.Serve(everyone["b"])
+	b.Serve(everyone["b"].Segments)
 	select {
 	case <-a.Met():
 		t.Error("it has met the others before it was told of them")
@@ -199,7 +198,7 @@ func TestMetOnceEveryPeerWasCalled(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("it never says that it has met the others")
 	}
-	want := map[string][]Segment{"a": nil, "b": everyone["b"]}
+	want := map[string]Member{"a": {}, "b": everyone["b"]}
 	if diff := cmp.Diff(want, a.Members(), comparePrefix); diff != "" {
 		t.Errorf("members then (-want +got):\n%s", diff)
 	}
@@ -251,7 +250,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		go func() { ended <- g.Run(ctx, peers) }()
 	}
 	for _, g := range members {
-		await(t, g, map[string][]Segment{"a": nil, "b": nil, "c": nil})
+		await(t, g, map[string]Member{"a": {}, "b": {}, "c": {}})
 	}
 	if _, err := mute.Accept(); err != nil { // somebody waits for its answer now
 		t.Fatal(err)
