@@ -86,6 +86,7 @@ func Join(c Config) (*Group, error) {
 	g.list = list
 	// The message is queued when this returns. The only error is that it was not waited for until it is out, which may take a second.
 	g.member.reach(func() { _ = list.UpdateNode(time.Nanosecond) })
+	g.member.introduce() // a message that came meanwhile may have changed it
 	return g, nil
 }
 
@@ -224,7 +225,8 @@ func (g *Group) Serve(segments []Segment) {
 	}
 }
 
-// Claim replaces what this node claims, and tells the others. It does not wait until they have heard it.
+// Claim replaces what this node claims, and tells the others. It does not wait until they have heard it. Its first call says what becomes of
+// the claims that they keep from before a restart, even if it is that there are none. Addresses with a zone cannot be claimed.
 func (g *Group) Claim(claims map[netip.Addr]Claim) {
 	var changes []message
 	g.member.locked(func(v *view, _ time.Time) { changes = v.claim(claims) })
@@ -234,8 +236,7 @@ func (g *Group) Claim(claims map[netip.Addr]Claim) {
 	}
 }
 
-// Former returns what the others keep for this node from before its restart. It is complete once Met is closed, and empty once Claim was
-// called.
+// Former returns what the others keep for this node from before its restart. It is known once Met is closed, and empty once Claim was called.
 func (g *Group) Former() map[netip.Addr]Claim {
 	var former map[netip.Addr]Claim
 	g.member.locked(func(v *view, _ time.Time) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 var loopback = netip.MustParseAddr("127.0.0.1")
@@ -86,7 +87,7 @@ func await(t *testing.T, g *Group, want map[string]Member) {
 	t.Helper()
 	late := time.After(20 * time.Second)
 	for {
-		diff := cmp.Diff(want, g.Members(), comparePrefix)
+		diff := cmp.Diff(want, g.Members(), compareAll, cmpopts.EquateEmpty())
 		if diff == "" {
 			return
 		}

@@ -106,7 +106,7 @@ func (v *view) claim(claims map[netip.Addr]Claim) []message {
 	next := own.floor + 1
 	changes := map[netip.Addr]entry{}
 	for addr, c := range claims {
-		if own.known[addr].Claim != c {
+		if own.known[addr].Claim != c && addr.IsValid() && addr.Zone() == "" { // others cannot be written
 			changes[addr] = entry{Claim: c, seq: next}
 		}
 	}
