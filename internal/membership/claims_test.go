@@ -70,43 +70,80 @@ func happen(v *view, events []event) {
 	}
 }
 
-func TestWhatIsKnownOfAnother(t *testing.T) {
-	const first, second = 1, 2
-	segments := func(incarnation int) []Segment {
-		return []Segment{on(fmt.Sprintf("eth%d", incarnation), "10.0.0.0/24")}
-	}
-	claims := func(epochs map[netip.Addr]uint64) map[netip.Addr]Claim {
-		c := map[netip.Addr]Claim{}
-		for addr, epoch := range epochs {
-			c[addr] = Claim{Epoch: epoch, Stage: Held}
-		}
-		return c
-	}
-	xAndY := all(first, 1, map[netip.Addr]entry{x: held(3, 1), y: held(4, 1)})
-	held60 := all(first, 2, xAndY.entries)
-	held60.hold = holding{seq: 2, left: time.Minute, meta: introduce(first, []byte("eth1=10.0.0.0/24"))}
-	says := message{node: "a", incarnation: first, left: true}
-	resumed := all(second, 1, map[netip.Addr]entry{x: held(3, 1)})
+// The incarnations of a.
+const (
+	first  = 1
+	second = 2
+)
 
-	for name, tc := range map[string]struct {
-		events []event
-		want   map[string]Member
-		lost   []string
-	}{
+// What a says in them: that it claims two addresses, that it does and is to be held, that it leaves, and which of them it resumes.
+var (
+	xAndY  = all(first, 1, map[netip.Addr]entry{x: held(3, 1), y: held(4, 1)})
+	held60 = message{
+		node: "a", incarnation: first, first: firstAddr, last: lastAddr, asOf: 2, entries: xAndY.entries,
+		hold: holding{seq: 2, left: time.Minute, meta: introduce(first, []byte("eth1=10.0.0.0/24"))},
+	}
+	says    = message{node: "a", incarnation: first, left: true}
+	resumed = all(second, 1, map[netip.Addr]entry{x: held(3, 1)})
+)
+
+// segments are what an incarnation says that it serves.
+func segments(incarnation int) []Segment {
+	return []Segment{on(fmt.Sprintf("eth%d", incarnation), "10.0.0.0/24")}
+}
+
+// claims are those of addresses that are held with these epochs.
+func claims(epochs map[netip.Addr]uint64) map[netip.Addr]Claim {
+	c := map[netip.Addr]Claim{}
+	for addr, epoch := range epochs {
+		c[addr] = Claim{Epoch: epoch, Stage: Held}
+	}
+	return c
+}
+
+var bothClaimed = claims(map[netip.Addr]uint64{x: 3, y: 4})
+
+// scenario is what happens, and what b knows then.
+type scenario struct {
+	events []event
+	want   map[string]Member
+	lost   []string
+}
+
+func check(t *testing.T, scenarios map[string]scenario) {
+	t.Helper()
+	for name, tc := range scenarios {
+		t.Run(name, func(t *testing.T) {
+			v := newView("b", 1)
+			happen(v, tc.events)
+			if diff := cmp.Diff(tc.want, v.members(), compareAll, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("members (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.lost, v.lost()); diff != "" {
+				t.Errorf("lost (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestClaimsAreKnown(t *testing.T) {
+	check(t, map[string]scenario{
 		"one that lives claims what it says": {
 			events: []event{lives(first), comes(xAndY)},
-			want:   map[string]Member{"a": {Segments: segments(1), Claims: claims(map[netip.Addr]uint64{x: 3, y: 4})}},
+			want:   map[string]Member{"a": {Segments: segments(1), Claims: bothClaimed}},
 		},
 		"what it claims may be known before it": {
 			events: []event{comes(xAndY), lives(first)},
-			want:   map[string]Member{"a": {Segments: segments(1), Claims: claims(map[netip.Addr]uint64{x: 3, y: 4})}},
+			want:   map[string]Member{"a": {Segments: segments(1), Claims: bothClaimed}},
 		},
 		"one that is not known to live is no member, whatever it claims": {
 			events: []event{comes(xAndY)}, want: map[string]Member{},
 		},
 		"a claim that is given up is gone, and an older one does not bring it back": {
 			events: []event{
-				lives(first), comes(xAndY), comes(change(first, map[netip.Addr]entry{x: given(3, 3)})), comes(change(first, map[netip.Addr]entry{x: held(3, 2)})),
+				lives(first), comes(xAndY),
+				comes(change(first, map[netip.Addr]entry{x: given(3, 3)})),
+				comes(change(first, map[netip.Addr]entry{x: held(3, 2)})),
 			},
 			want: map[string]Member{"a": {Segments: segments(1), Claims: claims(map[netip.Addr]uint64{y: 4})}},
 		},
@@ -118,6 +155,11 @@ func TestWhatIsKnownOfAnother(t *testing.T) {
 			events: []event{lives(first), comes(change(first, map[netip.Addr]entry{z: held(9, 7)})), comes(all(first, 5, nil))},
 			want:   map[string]Member{"a": {Segments: segments(1), Claims: claims(map[netip.Addr]uint64{z: 9})}},
 		},
+	})
+}
+
+func TestWhoEnds(t *testing.T) {
+	check(t, map[string]scenario{
 		"one that dies is lost, and claims nothing": {
 			events: []event{lives(first), comes(xAndY), dies}, want: map[string]Member{}, lost: []string{"a"},
 		},
@@ -132,34 +174,40 @@ func TestWhatIsKnownOfAnother(t *testing.T) {
 		},
 		"one that was wrongly thought to be dead is back with its claims": {
 			events: []event{lives(first), comes(xAndY), dies, lives(first)},
-			want:   map[string]Member{"a": {Segments: segments(1), Claims: claims(map[netip.Addr]uint64{x: 3, y: 4})}},
+			want:   map[string]Member{"a": {Segments: segments(1), Claims: bothClaimed}},
 		},
 		"one that comes back after its death was noticed claims nothing yet": {
 			events: []event{lives(first), comes(xAndY), dies, lives(second)},
 			want:   map[string]Member{"a": {Segments: segments(2)}},
 		},
+	})
+}
+
+// TestWhoIsHeld over its restart.
+func TestWhoIsHeld(t *testing.T) {
+	check(t, map[string]scenario{
 		"one that is held is a member until its time is over": {
 			events: []event{lives(first), comes(held60), dies, passes.at(time.Minute - 1)},
-			want:   map[string]Member{"a": {Segments: segments(1), Claims: claims(map[netip.Addr]uint64{x: 3, y: 4})}},
+			want:   map[string]Member{"a": {Segments: segments(1), Claims: bothClaimed}},
 		},
 		"one that is held and does not come back is lost then": {
 			events: []event{lives(first), comes(held60), dies, passes.at(time.Minute)}, want: map[string]Member{}, lost: []string{"a"},
 		},
 		"a hold that comes late makes a member of one that died": {
 			events: []event{lives(first), dies, comes(held60)},
-			want:   map[string]Member{"a": {Segments: segments(1), Claims: claims(map[netip.Addr]uint64{x: 3, y: 4})}},
+			want:   map[string]Member{"a": {Segments: segments(1), Claims: bothClaimed}},
 		},
 		"a hold is known to one that has never met the node": {
 			events: []event{comes(held60)},
-			want:   map[string]Member{"a": {Segments: segments(1), Claims: claims(map[netip.Addr]uint64{x: 3, y: 4})}},
+			want:   map[string]Member{"a": {Segments: segments(1), Claims: bothClaimed}},
 		},
 		"a hold that is told on does not last longer for it": {
-			events: []event{lives(first), comes(held60), dies, comes(held60).at(time.Minute - 1), passes.at(time.Minute), comes(held60).at(time.Minute + 1)},
+			events: []event{lives(first), comes(held60), dies, comes(held60).at(time.Minute - 1), comes(held60).at(time.Minute + 1)},
 			want:   map[string]Member{}, lost: []string{"a"},
 		},
 		"one that comes back during its hold keeps its claims, with its new segments": {
 			events: []event{lives(first), comes(held60), dies, lives(second).at(time.Second), passes.at(time.Minute - 1)},
-			want:   map[string]Member{"a": {Segments: segments(2), Claims: claims(map[netip.Addr]uint64{x: 3, y: 4})}},
+			want:   map[string]Member{"a": {Segments: segments(2), Claims: bothClaimed}},
 		},
 		"one that comes back during its hold and says nothing claims nothing after it": {
 			events: []event{lives(first), comes(held60), dies, lives(second).at(time.Second), passes.at(time.Minute)},
@@ -176,9 +224,15 @@ func TestWhatIsKnownOfAnother(t *testing.T) {
 		"one that came back during its hold, spoke, and dies is not held": {
 			events: []event{lives(first), comes(held60), dies, comes(resumed), lives(second), dies}, want: map[string]Member{}, lost: []string{"a"},
 		},
+	})
+}
+
+// TestWhoRestartsUnnoticed is given time to say what it claims.
+func TestWhoRestartsUnnoticed(t *testing.T) {
+	check(t, map[string]scenario{
 		"one that restarted unnoticed keeps its claims for a time": {
 			events: []event{lives(first), comes(xAndY), lives(second), passes.at(resumeWithin - 1)},
-			want:   map[string]Member{"a": {Segments: segments(2), Claims: claims(map[netip.Addr]uint64{x: 3, y: 4})}},
+			want:   map[string]Member{"a": {Segments: segments(2), Claims: bothClaimed}},
 		},
 		"one that restarted unnoticed and says nothing claims nothing after it": {
 			events: []event{lives(first), comes(xAndY), lives(second), passes.at(resumeWithin)},
@@ -200,20 +254,9 @@ func TestWhatIsKnownOfAnother(t *testing.T) {
 		},
 		"what others keep of one that restarted before this member came is known to it": {
 			events: []event{lives(second), comes(xAndY)},
-			want:   map[string]Member{"a": {Segments: segments(2), Claims: claims(map[netip.Addr]uint64{x: 3, y: 4})}},
+			want:   map[string]Member{"a": {Segments: segments(2), Claims: bothClaimed}},
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			v := newView("b", 1)
-			happen(v, tc.events)
-			if diff := cmp.Diff(tc.want, v.members(), compareAll, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("members (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tc.lost, v.lost()); diff != "" {
-				t.Errorf("lost (-want +got):\n%s", diff)
-			}
-		})
-	}
+	})
 }
 
 // TestClaimsConverge whatever messages are lost, come twice, or come in another order, once one comes that tells all, be it from a or from
@@ -324,7 +367,7 @@ func TestARestartBeforeTheClaimsWereTaken(t *testing.T) {
 func TestEpochsAreRemembered(t *testing.T) {
 	v := newView("b", 1)
 	v.claim(map[netip.Addr]Claim{z: {Epoch: 2, Stage: Taking}})
-	happen(v, []event{lives(1), comes(all(1, 1, map[netip.Addr]entry{x: held(3, 1), y: held(4, 1)})), dies, comes(change(1, map[netip.Addr]entry{y: held(2, 2)}))})
+	happen(v, []event{lives(first), comes(xAndY), dies, comes(change(first, map[netip.Addr]entry{y: held(2, 2)}))})
 	want := map[netip.Addr]uint64{x: 3, y: 4, z: 2}
 	if diff := cmp.Diff(want, v.epochs, compareAll); diff != "" {
 		t.Errorf("epochs (-want +got):\n%s", diff)

@@ -128,7 +128,10 @@ func TestIncarnationIsTold(t *testing.T) {
 
 // FuzzDecode: whatever a member tells, it reads without panic as segments that could be told on.
 func FuzzDecode(f *testing.F) {
-	for _, seed := range []string{"", "eth0=192.168.1.0/24", "eth0=192.168.1.7/24,b%2Cc=fd00::/64", "=,%=,a=b", "x=::ffff:1.2.3.4/120", "v=2", "i=h3x,eth0=10.0.0.0/8=02aabbccddee"} {
+	for _, seed := range []string{
+		"", "eth0=192.168.1.0/24", "eth0=192.168.1.7/24,b%2Cc=fd00::/64", "=,%=,a=b", "x=::ffff:1.2.3.4/120", "v=2",
+		"i=h3x,eth0=10.0.0.0/8=02aabbccddee",
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, meta []byte) {
