@@ -93,7 +93,7 @@ func (m message) header() []byte {
 	}
 	if m.hold.seq > 0 {
 		b = binary.AppendUvarint(b, m.hold.seq)
-		b = binary.AppendUvarint(b, uint64(m.hold.left/time.Millisecond))
+		b = binary.AppendUvarint(b, uint64(m.hold.left/time.Millisecond)) //nolint:gosec // what is left is not negative
 		b = appendBytes(b, m.hold.meta)
 	}
 	return b
@@ -235,7 +235,10 @@ func parse(buf []byte) (m message, ok bool) {
 const longestHold = time.Hour
 
 func milliseconds(n uint64) time.Duration {
-	return time.Duration(min(n, uint64(longestHold/time.Millisecond))) * time.Millisecond
+	if n > uint64(longestHold/time.Millisecond) {
+		return longestHold
+	}
+	return time.Duration(n) * time.Millisecond
 }
 
 // encodeAll writes messages for a push/pull exchange, each behind its length.
