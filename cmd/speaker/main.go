@@ -34,7 +34,7 @@ import (
 // config is what the command line says.
 type config struct {
 	node, nodeIP, namespace, keyFile, logLevel string
-	apiServers                                 string
+	apiServers, templateGeneration             string
 	membershipPort, healthPort                 int
 }
 
@@ -54,6 +54,8 @@ func parseFlags() config {
 	flag.StringVar(&c.keyFile, "membership-key-file", "/etc/lanyard/membership/key", "the file with the gossip's key")
 	flag.IntVar(&c.healthPort, "health-port", 7957, "the TCP port, on the node's address, of /healthz, /readyz and /metrics")
 	flag.StringVar(&c.apiServers, "api-servers-file", "", "a file with an API server's host:port on each line, tried before the in-cluster one")
+	flag.StringVar(&c.templateGeneration, "template-generation", os.Getenv("POD_TEMPLATE_GENERATION"),
+		"the revision of the DaemonSet's template that the pod was made from (POD_TEMPLATE_GENERATION); empty if it is not known")
 	flag.StringVar(&c.logLevel, "log-level", "Info", "Info or Debug")
 	flag.Parse()
 	return c
@@ -99,7 +101,8 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	s := speaker.New(speaker.Config{Node: c.node, Namespace: c.namespace, Addr: addr, MembershipPort: uint16(c.membershipPort)},
+	s := speaker.New(speaker.Config{Node: c.node, Namespace: c.namespace, Addr: addr, MembershipPort: uint16(c.membershipPort),
+		TemplateGeneration: c.templateGeneration},
 		informers, writer, join, metrics, log)
 	return serve(ctrl.SetupSignalHandler(), healthAddress(addr, c.healthPort), s, registry)
 }

@@ -46,7 +46,7 @@ const (
 
 // How the others are met and told.
 const (
-	rejoinInterval = 2 * time.Second
+	rejoinInterval = 500 * time.Millisecond
 	toldWithin     = time.Second
 	// holdTimeout is how long a peer has to take in a hold.
 	holdTimeout = 500 * time.Millisecond

@@ -1,6 +1,7 @@
 package speaker
 
 import (
+	"maps"
 	"net/netip"
 	"path"
 	"slices"
@@ -18,9 +19,12 @@ import (
 type verdict struct {
 	addr     netip.Addr
 	decision election.Decision
-	// iface is the interface on which this node answers; empty when another node does.
+	// iface is the interface on which this node answers, or asks whether anybody does; empty when the address is not its own.
 	iface string
 }
+
+// answers says whether this node answers for the address.
+func (v verdict) answers() bool { return v.decision.Claim.Stage.Answers() && v.iface != "" }
 
 // notAdvertised is the reason of an address whose pool no advertisement names.
 const notAdvertised election.Reason = "NotAdvertised"
@@ -29,19 +33,55 @@ const notAdvertised election.Reason = "NotAdvertised"
 // announcer.
 func decide(s snapshot) []verdict {
 	var all []verdict
-	seen := map[netip.Addr]bool{}
+	view := election.View{Self: s.self, Quorum: s.quorum(), Departing: s.departing}
+	decided := map[netip.Addr]bool{}
 	for _, svc := range s.services {
 		for _, addr := range svc.addrs {
 			pool, ours := s.poolOf(svc, addr)
-			if !ours || seen[addr] {
+			if !ours || decided[addr] {
 				continue
 			}
-			seen[addr] = true
-			all = append(all, s.verdict(svc, addr, pool))
+			decided[addr] = true
+			ads := s.advertising(pool)
+			if len(ads) == 0 {
+				all = append(all, verdict{addr: addr, decision: election.Decision{Reason: notAdvertised, Message: s.howToAdvertise(pool)}})
+				continue
+			}
+			v := verdict{addr: addr}
+			var address election.Address
+			address, v.iface = s.address(svc, addr, ads)
+			all, view.Addresses = append(all, v), append(view.Addresses, address)
 		}
 	}
 	slices.SortFunc(all, func(a, b verdict) int { return a.addr.Compare(b.addr) })
+	slices.SortFunc(view.Addresses, func(a, b election.Address) int { return a.Addr.Compare(b.Addr) })
+	decisions := election.Decide(view)
+	for i := range all {
+		if all[i].decision.Reason == notAdvertised {
+			continue
+		}
+		all[i].decision, decisions = decisions[0], decisions[1:]
+		if all[i].decision.Claim.Stage == election.None {
+			all[i].iface = ""
+		}
+	}
 	return all
+}
+
+// quorum says how much of the group is heard. A node that is gone from the cluster is not missed, nor one that the API server has lost too.
+func (s snapshot) quorum() election.Quorum {
+	q := election.Quorum{Heard: len(s.members), Known: len(s.members)}
+	for _, n := range s.nodes {
+		if slices.Contains(s.lost, n.name) && !n.unreachable {
+			q.Known++
+		}
+	}
+	return q
+}
+
+// lists says whether the cluster has a node of this name.
+func (s snapshot) lists(name string) bool {
+	return slices.ContainsFunc(s.nodes, func(n node) bool { return n.name == name })
 }
 
 // poolOf returns the pool that an address belongs, or belonged, to, and whether it is ours to announce.
@@ -55,26 +95,48 @@ func (s snapshot) poolOf(svc service, addr netip.Addr) (name string, ours bool) 
 	return name, ours
 }
 
-func (s snapshot) verdict(svc service, addr netip.Addr, pool string) verdict {
-	ads := s.advertising(pool)
-	if len(ads) == 0 {
-		return verdict{addr: addr, decision: election.Decision{Reason: notAdvertised, Message: s.howToAdvertise(pool)}}
-	}
-	v := verdict{addr: addr}
-	candidates := make([]election.Candidate, 0, len(s.nodes))
+// address returns what the election needs to know of an address, and the interface on which this node could answer for it.
+func (s snapshot) address(svc service, addr netip.Addr, ads []v1alpha1.L2Advertisement) (address election.Address, iface string) {
+	address = election.Address{Addr: addr, Epoch: s.epochs[addr], Candidates: make([]election.Candidate, 0, len(s.nodes))}
 	for _, n := range s.nodes {
 		_, excluded := n.labels[v1alpha1.ExcludeLabel]
 		segment, obstacle := s.reach(n, svc, addr, ads)
-		candidates = append(candidates, election.Candidate{Node: n.name, Obstacle: obstacle, Excluded: excluded, Away: s.away[n.name]})
+		address.Candidates = append(address.Candidates, election.Candidate{Node: n.name, Obstacle: obstacle, Excluded: excluded,
+			Away: s.away[n.name], Claim: s.claim(n.name, addr)})
 		if n.name == s.self {
-			v.iface = segment.Interface
+			iface = segment.Interface
 		}
 	}
-	v.decision = election.Announcer(addr, candidates)
-	if v.decision.Node != s.self {
-		v.iface = ""
+	for _, name := range slices.Sorted(maps.Keys(s.members)) {
+		if claim := s.claim(name, addr); claim.Stage != election.None && !s.lists(name) {
+			address.Candidates = append(address.Candidates, election.Candidate{Node: name, Obstacle: election.Unlisted, Claim: claim})
+		}
 	}
-	return v
+	if s.ask != nil {
+		address.Fence, address.Answering = s.ask(addr, address.Offered())
+	}
+	return address, iface
+}
+
+// claim returns what a living node claims of an address.
+func (s snapshot) claim(node string, addr netip.Addr) election.Claim {
+	claim := s.members[node].Claims[addr]
+	return election.Claim{Epoch: claim.Epoch, Stage: stages[claim.Stage]}
+}
+
+// contested says whether another speaker is heard to answer for an address as well.
+func (s snapshot) contested(addr netip.Addr) bool {
+	for name := range s.members {
+		if name != s.self && s.claim(name, addr).Stage.Answers() {
+			return true
+		}
+	}
+	return false
+}
+
+// stages are the stages of a claim as the speakers tell them each other.
+var stages = map[membership.Stage]election.Stage{
+	0: election.None, membership.Taking: election.Taking, membership.Held: election.Held, membership.Offered: election.Offered,
 }
 
 // howToAdvertise says what to write so that a pool's addresses are announced.
@@ -104,7 +166,7 @@ func (s snapshot) advertising(pool string) []v1alpha1.L2Advertisement {
 // reach returns the segment on which a node can announce an address, or what keeps it from doing so. The first advertisement that allows it
 // says where.
 func (s snapshot) reach(n node, svc service, addr netip.Addr, ads []v1alpha1.L2Advertisement) (membership.Segment, election.Obstacle) {
-	segments, alive := s.members[n.name]
+	member, alive := s.members[n.name]
 	if !alive {
 		return membership.Segment{}, election.Silent
 	}
@@ -113,20 +175,21 @@ func (s snapshot) reach(n node, svc service, addr netip.Addr, ads []v1alpha1.L2A
 	for _, ad := range ads {
 		if !found && selects(ad.NodeSelector, n.labels) {
 			selected = true
-			segment, found = serving(segments, addr, ad.Interfaces)
+			segment, found = serving(member.Segments, addr, ad.Interfaces)
 		}
 	}
 	switch {
 	case !selected:
-		return membership.Segment{}, election.NotSelected
-	case n.networkUnavailable:
-		return membership.Segment{}, election.NetworkUnavailable
+		segment, _ = serving(member.Segments, addr, nil) // where it may answer until another has taken over
+		return segment, election.NotSelected
 	case !found:
-		return membership.Segment{}, election.NoInterface
+		return segment, election.NoInterface
+	case n.networkUnavailable:
+		return segment, election.NetworkUnavailable
 	case svc.local && !svc.endpoints[n.name]:
-		return membership.Segment{}, election.NoEndpoint
+		return segment, election.NoEndpoint
 	}
-	return segment, election.None
+	return segment, election.Able
 }
 
 // selects says whether a selector matches. One that cannot be read, which the manager does not let through, matches nothing.

@@ -57,13 +57,24 @@ func rack() snapshot {
 			{name: "w1", labels: map[string]string{"rack": "1"}},
 			{name: "w2", labels: map[string]string{"rack": "2"}},
 		},
-		members: map[string][]membership.Segment{"cp": lan, "w1": lan, "w2": lan},
+		members: map[string]membership.Member{"cp": {Segments: lan}, "w1": {Segments: lan}, "w2": {Segments: lan}},
 	}
 }
 
-// elected is an address that a node announces; the interface is told of this node alone.
+// elected is an address that another node announces, or this one begins to take over, on the interface.
 func elected(addr, node, iface string) verdict {
-	return verdict{addr: netip.MustParseAddr(addr), decision: election.Decision{Node: node, Reason: election.Elected}, iface: iface}
+	v := verdict{addr: netip.MustParseAddr(addr), decision: election.Decision{Node: node, Reason: election.Elected}, iface: iface}
+	if iface != "" {
+		v.decision.Claim = election.Claim{Epoch: 1, Stage: election.Taking}
+	}
+	return v
+}
+
+// held is an address that this node answers for on the interface.
+func held(addr, node, iface string) verdict {
+	v := elected(addr, node, iface)
+	v.decision.Claim.Stage = election.Held
+	return v
 }
 
 // nobody is an address that no node announces.
@@ -88,7 +99,7 @@ func TestDecide(t *testing.T) {
 			change: func(s *snapshot) {
 				s.services = []service{{name: "a/a", addrs: addrs("192.168.1.208", "10.9.9.9")}, {name: "b/b", addrs: addrs("192.168.1.204")}}
 			},
-			want: []verdict{elected("192.168.1.204", "w1", "eth0"), elected("192.168.1.208", "w1", "eth0")},
+			want: []verdict{elected("192.168.1.204", "w1", "eth0"), elected("192.168.1.208", "w2", "")}, // each has one
 		},
 		"two Services with one address have one announcer": {
 			change: func(s *snapshot) {
@@ -104,7 +115,8 @@ func TestDecide(t *testing.T) {
 			change: func(s *snapshot) { delete(s.members, "w1"); delete(s.members, "w2"); s.self = "cp" },
 			want: []verdict{{addr: netip.MustParseAddr("192.168.1.204"), iface: "eth0", decision: election.Decision{
 				Node: "cp", Reason: election.ElectedExcluded, Message: "every node that can announce it carries the label " +
-					"node.kubernetes.io/exclude-from-external-load-balancers; cp announces it all the same"}}},
+					"node.kubernetes.io/exclude-from-external-load-balancers; cp announces it all the same",
+				Claim: election.Claim{Epoch: 1, Stage: election.Taking}}}},
 		},
 		"a speaker on a node that the API server does not know announces nothing": {
 			change: func(s *snapshot) { s.nodes = s.nodes[2:] },
@@ -135,7 +147,7 @@ func TestDecide(t *testing.T) {
 		},
 		"one advertisement that allows a node is enough, and says on which interface": {
 			change: func(s *snapshot) {
-				s.members["w1"] = []membership.Segment{on("eth0", "192.168.1.0/24"), on("eth1", "192.168.1.0/24")}
+				s.members["w1"] = membership.Member{Segments: []membership.Segment{on("eth0", "192.168.1.0/24"), on("eth1", "192.168.1.0/24")}}
 				s.advertisements = []v1alpha1.L2Advertisement{
 					{Name: "rack-2", NodeSelector: labelled("rack", "2"), Interfaces: []string{"eth0"}},
 					{Name: "rack-1", NodeSelector: labelled("rack", "1"), Interfaces: []string{"eth1"}},
@@ -144,7 +156,7 @@ func TestDecide(t *testing.T) {
 			want: []verdict{elected("192.168.1.204", "w1", "eth1")},
 		},
 		"a node that lost carrier, and so tells no segment, is left out": {
-			change: func(s *snapshot) { s.members["w1"] = nil },
+			change: func(s *snapshot) { s.members["w1"] = membership.Member{} },
 			want:   []verdict{elected("192.168.1.204", "w2", "")},
 		},
 		"an address in nobody's subnet is not announced": {
@@ -158,7 +170,7 @@ func TestDecide(t *testing.T) {
 		"the advertisement allows interfaces by name and by glob": {
 			change: func(s *snapshot) {
 				s.advertisements[0].Interfaces = []string{"bond*", "ens3"}
-				s.members["w1"] = append(s.members["w1"], on("bond0.7", "192.168.1.0/24"))
+				s.members["w1"] = membership.Member{Segments: append(s.members["w1"].Segments, on("bond0.7", "192.168.1.0/24"))}
 			},
 			want: []verdict{elected("192.168.1.204", "w1", "bond0.7")},
 		},

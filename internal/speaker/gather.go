@@ -57,7 +57,7 @@ func (s source) configuration(ctx context.Context) (*settings, error) {
 }
 
 // snapshot reads what is decided from.
-func (s source) snapshot(ctx context.Context, self string, in settings, members map[string][]membership.Segment) (snapshot, error) {
+func (s source) snapshot(ctx context.Context, self string, in settings, members map[string]membership.Member) (snapshot, error) {
 	snap := snapshot{self: self, pools: in.pools, advertisements: in.L2Advertisements, away: in.away, members: members}
 	var (
 		services       corev1.ServiceList
@@ -113,6 +113,9 @@ func nodeOf(n *corev1.Node) node {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionTrue {
 			facts.networkUnavailable = true
+		}
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown { // as the node controller sets it after 40 s or more
+			facts.unreachable = true
 		}
 	}
 	return facts

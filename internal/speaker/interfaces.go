@@ -45,6 +45,8 @@ type trouble struct {
 type responders struct {
 	log      logr.Logger
 	counters responder.Counters
+	// seen is told what others say of addresses.
+	seen func(responder.Sighting)
 	// failed wakes the loop after a responder ended.
 	failed chan<- struct{}
 
@@ -112,7 +114,7 @@ func (r *responders) fail(name string, why error, opened, now time.Time) {
 
 // start opens a responder. One that cannot be opened is tried again a little later.
 func (r *responders) start(ctx context.Context, i links.Interface, now time.Time) {
-	arp, err := responder.ListenARP(i.Index, i.MAC, responder.Config{Counters: r.counters})
+	arp, err := responder.ListenARP(i.Index, i.MAC, responder.Config{Counters: r.counters, Seen: r.seen})
 	if err != nil {
 		r.fail(i.Name, err, now, now)
 		return
@@ -147,6 +149,25 @@ func (r *responders) hear(ranges []responder.Range, now time.Time) {
 func (r *responders) own(byInterface map[string][]netip.Addr, now time.Time) {
 	for name, task := range r.tasks {
 		task.arp.Own(byInterface[name], now)
+	}
+}
+
+// announce tells everybody again where an address of ours is, on the interface that answers for it.
+func (r *responders) announce(addr netip.Addr, now time.Time) {
+	for _, task := range r.tasks {
+		task.arp.Announce(addr, now)
+	}
+}
+
+// probe asks on an interface whether anybody has an address. One that cannot be asked on is opened anew.
+func (r *responders) probe(name string, addr netip.Addr, now time.Time) {
+	task, runs := r.tasks[name]
+	if !runs {
+		return
+	}
+	if err := task.arp.Probe(addr, nil); err != nil {
+		r.stop(name, task)
+		r.fail(name, err, task.opened, now)
 	}
 }
 

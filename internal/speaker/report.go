@@ -29,7 +29,7 @@ type observation struct {
 	interfaces []links.Interface
 	verdicts   []verdict
 	since      map[netip.Addr]time.Time
-	members    map[string][]membership.Segment
+	members    map[string]membership.Member
 	// mute says what keeps interfaces with carrier from being answered on, by name.
 	mute map[string]string
 }
@@ -53,7 +53,7 @@ func statusOf(o observation) v1alpha1.NodeNetworkingStatus {
 	var unannounced []v1alpha1.UnannouncedIP
 	for _, v := range o.verdicts {
 		switch {
-		case v.decision.Node == o.self && v.iface != "":
+		case v.answers():
 			announced = append(announced, v1alpha1.AnnouncedIP{
 				IP: v.addr.String(), Interface: v.iface, MAC: macs[v.iface], Since: metav1.Time{Time: o.since[v.addr].Truncate(time.Second).UTC()},
 				Reason: string(v.decision.Reason), Message: v.decision.Message,

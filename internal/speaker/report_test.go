@@ -39,11 +39,12 @@ func TestStatusOf(t *testing.T) {
 			nobody("10.8.9.9", election.NoCandidate, "no node can announce it: 1 without an interface (w1)"),
 			nobody("10.9.9.9", election.NoCandidate, "no node can announce it: there are no nodes"),
 			{addr: netip.MustParseAddr("192.168.1.200"), iface: "eth0",
-				decision: election.Decision{Node: "w1", Reason: election.ElectedExcluded, Message: "unusual"}},
+				decision: election.Decision{Node: "w1", Reason: election.ElectedExcluded, Message: "unusual",
+					Claim: election.Claim{Epoch: 1, Stage: election.Held}}},
 			elected("192.168.1.201", "w2", ""),
 		},
 		since:   map[netip.Addr]time.Time{netip.MustParseAddr("192.168.1.200"): since},
-		members: map[string][]membership.Segment{"w2": nil, "w1": nil, "cp": nil},
+		members: map[string]membership.Member{"w2": {}, "w1": {}, "cp": {}},
 	})
 	want := v1alpha1.NodeNetworkingStatus{
 		ConfigurationGeneration: 7,
@@ -72,11 +73,11 @@ func TestStatusOf(t *testing.T) {
 
 // TestAReportFitsIntoEtcd, which stores no more than 1.5 MiB as one value, whatever the cluster holds. What is not listed is counted.
 func TestAReportFitsIntoEtcd(t *testing.T) {
-	o := observation{self: "w1", members: map[string][]membership.Segment{}}
+	o := observation{self: "w1", members: map[string]membership.Member{}}
 	sentence := strings.Repeat("because of this; ", 60) // five names of nodes for each of five obstacles
 	for i := range 10_000 {
 		a := netip.AddrFrom4([4]byte{192, 168, byte(i >> 8), byte(i)})
-		ours, nobodys := elected(a.String(), "w1", "enp129s0f0np0.4000"), nobody(a.String(), election.NoCandidate, sentence)
+		ours, nobodys := held(a.String(), "w1", "enp129s0f0np0.4000"), nobody(a.String(), election.NoCandidate, sentence)
 		ours.decision.Reason, ours.decision.Message = election.ElectedExcluded, sentence[:150]
 		o.verdicts = append(o.verdicts, ours, nobodys)
 	}

@@ -27,6 +27,7 @@ func TestOneAnnouncer(t *testing.T) {
 		for _, n := range s.nodes {
 			verdicts := decide(seenBy(rng, s, n.name))
 			for i, v := range verdicts {
+				first[i].decision.Claim = v.decision.Claim // each has its own
 				if diff := cmp.Diff(first[i].decision, v.decision); diff != "" {
 					t.Errorf("seed %d: %s decides %s otherwise (-first +%s):\n%s", seed, n.name, v.addr, n.name, diff)
 				}
@@ -74,7 +75,7 @@ func ways(s snapshot, n node, addr netip.Addr) []string {
 		if !named || !chosen || n.networkUnavailable || svc.local && !svc.endpoints[n.name] {
 			continue
 		}
-		for _, segment := range s.members[n.name] {
+		for _, segment := range s.members[n.name].Segments {
 			matches := ad.Interfaces == nil
 			for _, glob := range ad.Interfaces {
 				match, _ := path.Match(glob, segment.Interface)
@@ -92,7 +93,7 @@ func ways(s snapshot, n node, addr netip.Addr) []string {
 func randomCluster(rng *rand.Rand) snapshot {
 	s := snapshot{
 		pools:   []ipam.Pool{pool("one", "10.0.0.200", "10.0.0.203"), pool("two", "10.0.1.200", "10.0.1.203")},
-		members: map[string][]membership.Segment{},
+		members: map[string]membership.Member{},
 	}
 	for i := range 1 + rng.IntN(3) {
 		ad := v1alpha1.L2Advertisement{Name: fmt.Sprintf("ad-%d", i)}
@@ -117,12 +118,13 @@ func randomCluster(rng *rand.Rand) snapshot {
 		if rng.IntN(5) == 0 {
 			continue // its speaker is silent
 		}
-		s.members[n.name] = nil
+		var segments []membership.Segment
 		for _, iface := range []string{"eth0", "eth1", "bond0", "lab0"} {
 			if rng.IntN(2) == 0 {
-				s.members[n.name] = append(s.members[n.name], on(iface, []string{"10.0.0.0/24", "10.0.1.0/24", "10.0.0.0/16", "10.9.0.0/16"}[rng.IntN(4)]))
+				segments = append(segments, on(iface, []string{"10.0.0.0/24", "10.0.1.0/24", "10.0.0.0/16", "10.9.0.0/16"}[rng.IntN(4)]))
 			}
 		}
+		s.members[n.name] = membership.Member{Segments: segments}
 	}
 	s.services = []service{svc}
 	return s
@@ -132,11 +134,12 @@ func randomCluster(rng *rand.Rand) snapshot {
 func seenBy(rng *rand.Rand, s snapshot, self string) snapshot {
 	s.self, s.nodes = self, slices.Clone(s.nodes)
 	rng.Shuffle(len(s.nodes), func(i, j int) { s.nodes[i], s.nodes[j] = s.nodes[j], s.nodes[i] })
-	members := map[string][]membership.Segment{}
-	for name, segments := range s.members {
+	members := map[string]membership.Member{}
+	for name, member := range s.members {
+		segments := member.Segments
 		segments = slices.Clone(segments)
 		rng.Shuffle(len(segments), func(i, j int) { segments[i], segments[j] = segments[j], segments[i] })
-		members[name] = segments
+		members[name] = membership.Member{Segments: segments, Claims: member.Claims}
 	}
 	s.members = members
 	return s

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/election"
 	"github.com/lanyard-dev/lanyard/internal/ipam"
 	"github.com/lanyard-dev/lanyard/internal/membership"
 )
@@ -18,8 +19,17 @@ type snapshot struct {
 	nodes          []node
 	// away are the nodes that the manager asks to leave out while another is left: their kube-proxy is being restarted.
 	away map[string]bool
-	// members are the nodes whose speakers are alive, this one included, with the segments that each can serve.
-	members map[string][]membership.Segment
+	// members are the nodes whose speakers are alive, this one included, with the segments that each can serve and the addresses that it
+	// claims.
+	members map[string]membership.Member
+	// lost are the nodes whose speakers died, or are not reached any more.
+	lost []string
+	// epochs are the highest that were heard of.
+	epochs map[netip.Addr]uint64
+	// departing means that this node's speaker ends.
+	departing bool
+	// ask says what the wire says of an address that this node takes over; nil while it takes none.
+	ask func(addr netip.Addr, offered bool) (fence election.Fence, answering string)
 }
 
 // service is a Service of ours with addresses.
@@ -40,4 +50,6 @@ type node struct {
 	name               string
 	labels             map[string]string
 	networkUnavailable bool
+	// unreachable means that the API server has not heard from its kubelet for so long that it takes the node for lost.
+	unreachable bool
 }

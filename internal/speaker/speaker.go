@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -17,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/election"
 	"github.com/lanyard-dev/lanyard/internal/links"
 	"github.com/lanyard-dev/lanyard/internal/membership"
 	"github.com/lanyard-dev/lanyard/internal/responder"
@@ -24,8 +27,14 @@ import (
 
 // group is the membership as the speaker uses it.
 type group interface {
-	Members() map[string][]membership.Segment
+	Members() map[string]membership.Member
 	Serve(segments []membership.Segment)
+	Claim(claims map[netip.Addr]membership.Claim)
+	Former() map[netip.Addr]membership.Claim
+	Epochs() map[netip.Addr]uint64
+	Lost() []string
+	Forget(keep func(node string) bool)
+	Hold(ctx context.Context, d time.Duration) error
 	Changed() <-chan struct{}
 	Met() <-chan struct{}
 	Run(ctx context.Context, peers func() map[string]netip.AddrPort) error
@@ -41,6 +50,8 @@ type Config struct {
 	Addr netip.Addr
 	// MembershipPort is that of the other speakers, the same on every node.
 	MembershipPort uint16
+	// TemplateGeneration is which revision of the DaemonSet's pod template this speaker's pod was made from; empty when that is not known.
+	TemplateGeneration string
 }
 
 // coalesce is how long a pass waits for more events after the first: a burst of a hundred costs one pass.
@@ -74,7 +85,16 @@ type Speaker struct {
 	inForce *settings
 	// since is when each address of ours was taken over.
 	since map[netip.Addr]time.Time
-	pulse pulse
+	// claims are what this node claims; nil until the first pass has taken up what the others have kept for it.
+	claims *claims
+	seen   *sightings
+	pulse  pulse
+
+	// departing is set when the speaker ends; gone is closed once it claims nothing then.
+	departing atomic.Bool
+	gone      chan struct{}
+	// joined is closed once the speaker is in the group.
+	joined chan struct{}
 }
 
 // New makes a speaker. Run starts the cache, and joins the group of speakers once that is filled.
@@ -84,8 +104,10 @@ func New(
 	s := &Speaker{
 		config: config, cache: c, source: source{reader: c, namespace: config.Namespace}, join: join, log: log, metrics: metrics,
 		report: &reporter{client: writer, node: config.Node, log: log, updated: make(chan struct{}, 1)},
-		dirty:  make(chan struct{}, 1), since: map[netip.Addr]time.Time{},
+		dirty:  make(chan struct{}, 1), since: map[netip.Addr]time.Time{}, gone: make(chan struct{}),
+		joined: make(chan struct{}),
 	}
+	s.seen = &sightings{wake: s.dirty, waiting: map[responder.Sighting]bool{}}
 	s.witness = newWitness(config, s.source, log, func(heard v1alpha1.NodeKubeProxy) {
 		s.report.update(func(status *v1alpha1.NodeNetworkingStatus) { status.KubeProxy = heard })
 	})
@@ -99,9 +121,21 @@ func (s *Speaker) Ready() bool { return s.pulse.ready(time.Now()) && s.report.re
 // Alive says whether the speaker does not hang.
 func (s *Speaker) Alive() bool { return s.pulse.alive(time.Now()) }
 
-// Run works until the context ends: then it stops answering, and leaves the group so that another takes over at once.
-func (s *Speaker) Run(ctx context.Context) error {
+// Run works until the context ends, and then hands over what it announces before it ends.
+func (s *Speaker) Run(ended context.Context) error {
+	// The work goes on for the moment that the departure takes.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ended))
+	defer cancel()
 	tasks, ctx := errgroup.WithContext(ctx)
+	tasks.Go(func() error {
+		defer cancel()
+		select {
+		case <-ended.Done():
+			s.depart(ctx)
+		case <-ctx.Done(): // a task has failed
+		}
+		return nil
+	})
 	tasks.Go(func() error { return s.cache.Start(ctx) })
 	tasks.Go(func() error { return links.Watch(ctx, s.dirty) })
 	tasks.Go(func() error { return s.report.run(ctx) })
@@ -121,6 +155,7 @@ func (s *Speaker) Run(ctx context.Context) error {
 			return err
 		}
 		s.group = joined
+		close(s.joined)
 		tasks.Go(func() error { return s.group.Run(ctx, func() map[string]netip.AddrPort { return s.peers(ctx) }) })
 		tasks.Go(func() error { return s.loop(ctx) })
 		return nil
@@ -162,7 +197,7 @@ func (s *Speaker) peers(ctx context.Context) map[string]netip.AddrPort {
 
 // loop makes a pass after every change. The first one waits for the other speakers: alone this one would take every address.
 func (s *Speaker) loop(ctx context.Context) error {
-	r := &responders{log: s.log, counters: s.metrics.counters(), failed: s.dirty, tasks: map[string]*running{}, troubles: map[string]trouble{}}
+	r := &responders{log: s.log, counters: s.metrics.counters(), failed: s.dirty, seen: s.seen.note, tasks: map[string]*running{}, troubles: map[string]trouble{}}
 	defer r.wait()
 	select {
 	case <-ctx.Done():
@@ -189,7 +224,7 @@ func (s *Speaker) loop(ctx context.Context) error {
 		} else {
 			s.pulse.pass(time.Now())
 		}
-		again.Reset(min(next, r.retryIn(time.Now())))
+		again.Reset(min(next, r.retryIn(time.Now()), s.retryIn(time.Now())))
 		select { // let a burst of events gather
 		case <-ctx.Done():
 			return nil
@@ -211,7 +246,7 @@ func (s *Speaker) pass(ctx context.Context, r *responders) error {
 	return err
 }
 
-// act decides and applies. The others are told last which segments this node serves: then it answers for what they leave to it, and on an
+// act decides and applies. The others are told last what this node serves and claims: then it answers for what they leave to it, and on an
 // interface without a responder nothing is left to it.
 func (s *Speaker) act(ctx context.Context, r *responders, interfaces []links.Interface) error {
 	now := time.Now()
@@ -220,27 +255,77 @@ func (s *Speaker) act(ctx context.Context, r *responders, interfaces []links.Int
 	seen := observation{self: s.config.Node, interfaces: interfaces}
 	if s.inForce == nil {
 		s.serve(nil)
+		s.group.Claim(nil)
 		seen.members, seen.mute = s.group.Members(), r.reasons()
 		s.publish(seen)
 		return configErr
 	}
-	members := s.group.Members()
-	snap, err := s.source.snapshot(ctx, s.config.Node, *s.inForce, members)
+	segments, fitErr := membership.Fit(segmentsOf(interfaces, r.answers))
+	snap, err := s.look(ctx, segments, neighboursOf(interfaces, s.group.Members()), r, now)
 	if err != nil {
 		return errors.Join(configErr, err)
 	}
 	r.hear(listened(snap), now)
-	segments, fitErr := membership.Fit(segmentsOf(interfaces, r.answers))
-	members[s.config.Node] = segments
 	verdicts := decide(snap)
 	s.take(verdicts, now)
-	r.own(s.byInterface(verdicts), now)
-	s.serve(segments)
-	seen.generation, seen.verdicts, seen.since, seen.members, seen.mute = s.inForce.Generation, verdicts, s.since, members, r.reasons()
+	s.apply(r, verdicts, snap, interfaces, segments, now)
+	seen.generation, seen.verdicts, seen.since, seen.members, seen.mute = s.inForce.Generation, verdicts, s.since, snap.members, r.reasons()
 	s.publish(seen)
 	s.metrics.announced(len(s.since))
 	s.complain(errors.Join(configErr, fitErr))
 	return nil
+}
+
+// look gathers what is decided from: the cluster, the group, the wire. What others were seen to say is answered by announcing again.
+func (s *Speaker) look(
+	ctx context.Context, segments []membership.Segment, around neighbours, r *responders, now time.Time,
+) (snapshot, error) {
+	if s.claims == nil {
+		s.claims = newClaims()
+		s.claims.resume(s.group.Former())
+	}
+	for _, addr := range s.claims.see(s.seen.take(), around, now) {
+		r.announce(addr, now)
+	}
+	s.claims.ends = time.Time{}
+	members := maps.Clone(s.group.Members())
+	members[s.config.Node] = membership.Member{Segments: segments, Claims: s.claims.told()}
+	snap, err := s.source.snapshot(ctx, s.config.Node, *s.inForce, members)
+	if err != nil {
+		return snapshot{}, err
+	}
+	s.group.Forget(snap.lists)
+	snap.lost, snap.epochs, snap.departing = s.group.Lost(), s.group.Epochs(), s.departing.Load()
+	snap.ask = func(addr netip.Addr, offered bool) (election.Fence, string) { return s.claims.ask(addr, offered, now) }
+	return snap, nil
+}
+
+// apply makes the responders answer for what was decided, tells the others, and asks the wire about what is being taken over.
+func (s *Speaker) apply(
+	r *responders, verdicts []verdict, snap snapshot, interfaces []links.Interface, segments []membership.Segment, now time.Time,
+) {
+	again := s.claims.settle(verdicts, snap)
+	s.seen.about(s.claims.addresses())
+	r.own(byInterface(verdicts), now)
+	s.serve(segments)
+	s.group.Claim(s.claims.told())
+	for _, addr := range again {
+		r.announce(addr, now)
+	}
+	for _, v := range s.claims.due(verdicts, neighboursOf(interfaces, nil), now) {
+		r.probe(v.iface, v.addr, now)
+	}
+	if s.departing.Load() && len(s.claims.mine) == 0 {
+		s.departed()
+	}
+}
+
+// retryIn is when a pass has to be made again for the sake of what is being taken over.
+func (s *Speaker) retryIn(now time.Time) time.Duration {
+	if s.claims == nil {
+		return lookAgain
+	}
+	return s.claims.retryIn(now)
 }
 
 // learn takes over the configuration that is stored. One that cannot be read leaves the one before in force.
@@ -275,9 +360,13 @@ func (s *Speaker) complain(err error) {
 func segmentsOf(interfaces []links.Interface, answers func(name string) bool) []membership.Segment {
 	var segments []membership.Segment
 	for _, i := range interfaces {
+		var mac membership.MAC // zero for another kind than Ethernet
+		if len(i.MAC) == len(mac) {
+			mac = membership.MAC(i.MAC)
+		}
 		for _, p := range i.Addresses {
 			if i.Carrier && answers(i.Name) {
-				segments = append(segments, membership.Segment{Interface: i.Name, Prefix: p.Masked()})
+				segments = append(segments, membership.Segment{Interface: i.Name, Prefix: p.Masked(), MAC: mac})
 			}
 		}
 	}
@@ -288,7 +377,7 @@ func segmentsOf(interfaces []links.Interface, answers func(name string) bool) []
 func (s *Speaker) take(verdicts []verdict, now time.Time) {
 	ours := map[netip.Addr]time.Time{}
 	for _, v := range verdicts {
-		if v.decision.Node != s.config.Node || v.iface == "" {
+		if !v.answers() {
 			continue
 		}
 		since, had := s.since[v.addr]
@@ -306,11 +395,11 @@ func (s *Speaker) take(verdicts []verdict, now time.Time) {
 	s.since = ours
 }
 
-// byInterface groups this node's addresses.
-func (s *Speaker) byInterface(verdicts []verdict) map[string][]netip.Addr {
+// byInterface groups the addresses that this node answers for.
+func byInterface(verdicts []verdict) map[string][]netip.Addr {
 	grouped := map[string][]netip.Addr{}
 	for _, v := range verdicts {
-		if v.decision.Node == s.config.Node && v.iface != "" {
+		if v.answers() {
 			grouped[v.iface] = append(grouped[v.iface], v.addr)
 		}
 	}

@@ -1,0 +1,286 @@
+package election
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// View is what one node knows when it decides.
+type View struct {
+	// Self is the node.
+	Self   string
+	Quorum Quorum
+	// Departing means that the node's speaker ends: it hands over what it has, and takes nothing.
+	Departing bool
+	// Addresses are all that somebody has to announce, in an order that is the same everywhere.
+	Addresses []Address
+
+	// off are safeguards that the simulation takes away, to show that it would miss them.
+	off safeguard
+}
+
+// Address is an address with what is known of it.
+type Address struct {
+	Addr netip.Addr
+	// Candidates are the cluster's nodes and those whose speakers are heard, in any order.
+	Candidates []Candidate
+	// Epoch is the highest that was heard of for the address.
+	Epoch uint64
+	// Fence is what the wire says while this node is taking it over, and for some time after it found somebody there.
+	Fence Fence
+	// Answering says who answers on the wire if the fence found somebody: a hardware address.
+	Answering string
+
+	off safeguard
+}
+
+// Fence is what a node that takes an address over has heard on the wire since it began to ask.
+type Fence int
+
+// What the wire says.
+const (
+	// Asking: the time to answer is not over yet.
+	Asking Fence = iota
+	// Clear: nobody answered.
+	Clear
+	// Occupied: somebody answered who is no speaker that this node hears.
+	Occupied
+)
+
+// Quorum says how much of the group of speakers this node hears.
+type Quorum struct {
+	// Heard are the speakers that it hears, itself included; Known those and the ones that it has lost.
+	Heard, Known int
+	// Wire is what the hosts around say, in case it hears exactly half.
+	Wire Wire
+}
+
+// Wire says whether hosts other than speakers answer a node on its LAN.
+type Wire int
+
+// What the hosts around say.
+const (
+	// NobodyToAsk: there is no host that would answer.
+	NobodyToAsk Wire = iota
+	// Unanswered: none of those that should answer does: it is this node that is cut off.
+	Unanswered
+	// Answered: somebody does.
+	Answered
+)
+
+// suffices says whether the node may take anything over. The smaller part of a group that fell apart may not; of two equal parts the one
+// may that is not cut off from its LAN.
+func (q Quorum) suffices() bool {
+	return 2*q.Heard > q.Known || 2*q.Heard == q.Known && q.Wire != Unanswered
+}
+
+// Reason is why a decision is what it is, as a machine reads it.
+type Reason string
+
+// The reasons.
+const (
+	// Elected: the node has it, or is the one to take it over.
+	Elected Reason = "Elected"
+	// ElectedExcluded: as Elected, but all that can are excluded by label.
+	ElectedExcluded Reason = "ElectedExcluded"
+	// NoCandidate: no node can.
+	NoCandidate Reason = "NoCandidate"
+	// AnswersElsewhere: this node would take it over, but somebody whom it does not hear answers for it on the LAN.
+	AnswersElsewhere Reason = "AnswersElsewhere"
+	// HearsTooFew: this node would take it over, but it hears so few other speakers that it may be the one that is cut off.
+	HearsTooFew Reason = "HearsTooFew"
+)
+
+// Decision is who announces an address.
+type Decision struct {
+	// Node is empty when nobody does, as far as this node knows.
+	Node   string
+	Reason Reason
+	// Message says what is unusual; empty when nothing is.
+	Message string
+	// Claim is what this node claims from now on.
+	Claim Claim
+}
+
+// excludeLabel is Kubernetes' well-known label.
+const excludeLabel = "node.kubernetes.io/exclude-from-external-load-balancers"
+
+// Decide says for each address who announces it, and what this node claims.
+func Decide(v View) []Decision {
+	decisions := make([]Decision, len(v.Addresses))
+	addresses := slices.Clone(v.Addresses)
+	for i := range addresses {
+		addresses[i].off = v.off
+	}
+	placed := newPlacement(addresses, v.off)
+	for i, a := range addresses {
+		next, chosen := placed.choose(a, "")
+		if _, taken := a.best(a.standing); !taken && chosen {
+			placed.load[next.Node]++
+		}
+		claim := v.claim(a, placed, next, chosen)
+		decisions[i] = v.report(a, claim, next, chosen)
+		decisions[i].Claim = claim
+	}
+	return decisions
+}
+
+// report says who announces the address now that this node claims this: who has it, or else who is to take it over next.
+func (v View) report(a Address, claim Claim, next Candidate, chosen bool) Decision {
+	after := a.with(v.Self, claim)
+	announcer, owned := after.best(after.claiming)
+	switch {
+	case owned:
+	case !chosen:
+		return Decision{Reason: NoCandidate, Message: explain(a.Candidates)}
+	case a.Fence == Occupied:
+		return Decision{Reason: AnswersElsewhere, Message: fmt.Sprintf("%s would take it over, but %s answers for it on the LAN, and is no "+
+			"speaker that %s hears: a node whose speaker is cut off from the others, or a foreign host. It is asked again every second",
+			v.Self, a.Answering, v.Self)}
+	case next.Node == v.Self && !v.Quorum.suffices():
+		return Decision{Reason: HearsTooFew, Message: fmt.Sprintf("%s would take it over, but hears only %d of %d speakers, itself included: it "+
+			"may be the one that is cut off. Check the network between the nodes (spec.speaker.membershipPort, TCP and UDP), or remove nodes that "+
+			"are gone for good from the cluster", v.Self, v.Quorum.Heard, v.Quorum.Known)}
+	default:
+		announcer = next
+	}
+	if announcer.Excluded && !slices.ContainsFunc(a.Candidates, func(c Candidate) bool { return c.fitness() > excluded }) {
+		return Decision{Node: announcer.Node, Reason: ElectedExcluded, Message: fmt.Sprintf(
+			"every node that can announce it carries the label %s; %s announces it all the same", excludeLabel, announcer.Node)}
+	}
+	return Decision{Node: announcer.Node, Reason: Elected}
+}
+
+// claim is what this node claims from now on.
+func (v View) claim(a Address, placed placement, next Candidate, chosen bool) Claim {
+	me := a.candidate(v.Self)
+	rival, contested := a.best(func(c Candidate) bool { return c.Node != v.Self && a.claiming(c) })
+	switch {
+	case me.Obstacle.mutes():
+		return Claim{}
+	case me.Claim.Stage.Answers():
+		other, replaceable := placed.choose(a, v.Self)
+		return v.hold(a, me, rival, contested, other, replaceable)
+	case me.Claim.Stage == Taking:
+		return v.take(a, me, rival, contested)
+	case chosen && next.Node == v.Self:
+		return v.begin(a)
+	}
+	return Claim{}
+}
+
+// hold decides for a node that answers. Whether it hears enough others does not matter: who is cut off hurts nobody by answering.
+func (v View) hold(a Address, me, rival Candidate, contested bool, other Candidate, replaceable bool) Claim {
+	switch {
+	case contested && rival.Claim.Stage.Answers() && a.better(rival, me) && v.holds(yieldToBetter):
+		return Claim{}
+	case !replaceable && me.Obstacle != Able:
+		return Claim{}
+	case !replaceable || !v.Departing && me.fitness() >= other.fitness():
+		return Claim{Epoch: me.Claim.Epoch, Stage: Held}
+	case !v.holds(handOver):
+		return Claim{}
+	}
+	return Claim{Epoch: me.Claim.Epoch, Stage: Offered}
+}
+
+// take decides for a node that is taking the address over: it goes on until the wire has been asked, unless somebody has it or will.
+func (v View) take(a Address, me, rival Candidate, contested bool) Claim {
+	offered := contested && rival.Claim.Stage == Offered
+	fence := a.Fence
+	if !v.holds(askTheWire) {
+		fence = Clear
+	}
+	switch {
+	case me.Obstacle != Able || v.Departing || !v.mayTake() || fence == Occupied:
+		return Claim{}
+	case contested && !offered && a.better(rival, me):
+		return Claim{}
+	case offered && rival.Claim.Epoch >= me.Claim.Epoch: // it would not let go: begin anew
+		return Claim{}
+	case fence == Clear:
+		return Claim{Epoch: me.Claim.Epoch, Stage: Held}
+	}
+	return me.Claim
+}
+
+// begin decides for the node that is chosen and claims nothing yet.
+func (v View) begin(a Address) Claim {
+	_, taken := a.best(a.standing)
+	if taken && v.holds(keepOwners) || v.Departing || !v.mayTake() || a.Fence == Occupied && v.holds(askTheWire) {
+		return Claim{}
+	}
+	epoch := a.Epoch
+	for _, c := range a.Candidates {
+		epoch = max(epoch, c.Claim.Epoch)
+	}
+	if !v.holds(countEpochs) {
+		epoch = 0
+	}
+	return Claim{Epoch: epoch + 1, Stage: Taking}
+}
+
+// mayTake says whether this node hears enough others to take anything over.
+func (v View) mayTake() bool { return v.Quorum.suffices() || !v.holds(needQuorum) }
+
+// claiming says whether a candidate claims the address and can answer for it.
+func (a Address) claiming(c Candidate) bool { return c.Claim.Stage != None && !c.Obstacle.mutes() }
+
+// Offered says whether somebody offers the address and nobody holds it.
+func (a Address) Offered() bool {
+	owner, owned := a.best(a.claiming)
+	return owned && owner.Claim.Stage == Offered
+}
+
+// standing says whether a candidate claims the address and does not offer it.
+func (a Address) standing(c Candidate) bool { return a.claiming(c) && c.Claim.Stage != Offered }
+
+// best returns the candidate with the best claim of those.
+func (a Address) best(of func(Candidate) bool) (best Candidate, found bool) {
+	for _, c := range a.Candidates {
+		if of(c) && (!found || a.better(c, best)) {
+			best, found = c, true
+		}
+	}
+	return best, found
+}
+
+// candidate returns a node's candidate: one that is not listed cannot answer.
+func (a Address) candidate(node string) Candidate {
+	for _, c := range a.Candidates {
+		if c.Node == node {
+			return c
+		}
+	}
+	return Candidate{Node: node, Obstacle: Silent}
+}
+
+// with returns the address as it is once a node claims this.
+func (a Address) with(node string, claim Claim) Address {
+	a.Candidates = slices.Clone(a.Candidates)
+	for i := range a.Candidates {
+		if a.Candidates[i].Node == node {
+			a.Candidates[i].Claim = claim
+		}
+	}
+	return a
+}
+
+// safeguard is a rule that keeps addresses from having two owners, none, or ever new ones.
+type safeguard int
+
+const (
+	askTheWire     safeguard = 1 << iota // nobody answers before the wire was asked
+	needQuorum                           // a node that is cut off takes nothing
+	keepOwners                           // who has an address keeps it
+	yieldToBetter                        // of two that answer one stops
+	countEpochs                          // who took it later has the better claim
+	answerersFirst                       // who only wants an address does not relieve who has it
+	offersByEpoch                        // an offer is worth as much as its epoch
+	spreadEvenly                         // addresses that nobody has go to who has fewest
+	handOver                             // who is to leave an address answers until another does
+)
+
+// holds says whether a safeguard is in force.
+func (v View) holds(s safeguard) bool { return v.off&s == 0 }
