@@ -178,7 +178,7 @@ func TestSimulation(t *testing.T) {
 		t.Run(fmt.Sprintf("part %d of %d", part+1, parts), func(t *testing.T) {
 			t.Parallel()
 			for seed := part; seed < histories; seed += parts {
-				if failure := newCluster(uint64(seed), 0).history(); failure != "" { //nolint:gosec // it is small
+				if failure := newCluster(uint64(seed), 0).history(); failure != "" {
 					t.Fatalf("at seed %d:\n%s", seed, failure)
 				}
 			}

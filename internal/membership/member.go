@@ -34,7 +34,7 @@ var (
 )
 
 func newMember(node string, wake func()) *member {
-	m := &member{wake: wake, view: newView(node, uint64(time.Now().UnixNano()))} //nolint:gosec // it is after 1970
+	m := &member{wake: wake, view: newView(node, uint64(time.Now().UnixNano()))}
 	m.queue = &memberlist.TransmitLimitedQueue{NumNodes: m.living, RetransmitMult: retransmitMult}
 	return m
 }
