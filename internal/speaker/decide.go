@@ -70,7 +70,7 @@ func decide(s snapshot) []verdict {
 
 // quorum says how much of the group is heard. A node that is gone from the cluster is not missed, nor one that the API server has lost too.
 func (s snapshot) quorum() election.Quorum {
-	q := election.Quorum{Heard: len(s.members), Known: len(s.members)}
+	q := election.Quorum{Heard: len(s.members), Known: len(s.members), Wire: s.wire}
 	for _, n := range s.nodes {
 		if slices.Contains(s.lost, n.name) && !n.unreachable {
 			q.Known++

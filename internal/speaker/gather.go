@@ -110,6 +110,11 @@ func (s source) peers(ctx context.Context, self string, port uint16) (map[string
 
 func nodeOf(n *corev1.Node) node {
 	facts := node{name: n.Name, labels: n.Labels}
+	for _, a := range n.Status.Addresses {
+		if addr, err := netip.ParseAddr(a.Address); a.Type == corev1.NodeInternalIP && err == nil {
+			facts.addrs = append(facts.addrs, addr)
+		}
+	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionTrue {
 			facts.networkUnavailable = true

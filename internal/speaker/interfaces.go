@@ -171,6 +171,16 @@ func (r *responders) probe(name string, addr netip.Addr, now time.Time) {
 	}
 }
 
+// asker returns a function that asks a host whether it is there. A question that cannot be sent is one without an answer.
+func (r *responders) asker() func(host) {
+	tasks := maps.Clone(r.tasks)
+	return func(h host) {
+		if task, runs := tasks[h.iface]; runs && h.addr.Is4() {
+			_ = task.arp.Probe(h.addr, nil)
+		}
+	}
+}
+
 // answers says whether a responder runs on the interface.
 func (r *responders) answers(name string) bool {
 	task, runs := r.tasks[name]

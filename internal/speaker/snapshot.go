@@ -26,6 +26,8 @@ type snapshot struct {
 	lost []string
 	// epochs are the highest that were heard of.
 	epochs map[netip.Addr]uint64
+	// wire is what the hosts around say, if exactly half of the speakers is heard.
+	wire election.Wire
 	// departing means that this node's speaker ends.
 	departing bool
 	// ask says what the wire says of an address that this node takes over; nil while it takes none.
@@ -50,6 +52,8 @@ type node struct {
 	name               string
 	labels             map[string]string
 	networkUnavailable bool
+	// addrs are its own addresses.
+	addrs []netip.Addr
 	// unreachable means that the API server has not heard from its kubelet for so long that it takes the node for lost.
 	unreachable bool
 }

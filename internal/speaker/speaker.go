@@ -88,6 +88,7 @@ type Speaker struct {
 	// claims are what this node claims; nil until the first pass has taken up what the others have kept for it.
 	claims *claims
 	seen   *sightings
+	around *vicinity
 	pulse  pulse
 
 	// departing is set when the speaker ends; gone is closed once it claims nothing then.
@@ -107,7 +108,7 @@ func New(
 		dirty:  make(chan struct{}, 1), since: map[netip.Addr]time.Time{}, gone: make(chan struct{}),
 		joined: make(chan struct{}),
 	}
-	s.seen = &sightings{wake: s.dirty, waiting: map[responder.Sighting]bool{}}
+	s.seen, s.around = &sightings{wake: s.dirty, waiting: map[responder.Sighting]bool{}}, newVicinity(s.dirty)
 	s.witness = newWitness(config, s.source, log, func(heard v1alpha1.NodeKubeProxy) {
 		s.report.update(func(status *v1alpha1.NodeNetworkingStatus) { status.KubeProxy = heard })
 	})
@@ -139,6 +140,7 @@ func (s *Speaker) Run(ended context.Context) error {
 	tasks.Go(func() error { return s.cache.Start(ctx) })
 	tasks.Go(func() error { return links.Watch(ctx, s.dirty) })
 	tasks.Go(func() error { return s.report.run(ctx) })
+	tasks.Go(func() error { return s.around.run(ctx) })
 	tasks.Go(func() error {
 		if err := s.watchCluster(ctx); err != nil {
 			return err // which ends the other tasks, and the program: it is started anew
@@ -197,7 +199,7 @@ func (s *Speaker) peers(ctx context.Context) map[string]netip.AddrPort {
 
 // loop makes a pass after every change. The first one waits for the other speakers: alone this one would take every address.
 func (s *Speaker) loop(ctx context.Context) error {
-	r := &responders{log: s.log, counters: s.metrics.counters(), failed: s.dirty, seen: s.seen.note, tasks: map[string]*running{}, troubles: map[string]trouble{}}
+	r := &responders{log: s.log, counters: s.metrics.counters(), failed: s.dirty, seen: s.see, tasks: map[string]*running{}, troubles: map[string]trouble{}}
 	defer r.wait()
 	select {
 	case <-ctx.Done():
@@ -260,16 +262,18 @@ func (s *Speaker) act(ctx context.Context, r *responders, interfaces []links.Int
 		s.publish(seen)
 		return configErr
 	}
-	segments, fitErr := membership.Fit(segmentsOf(interfaces, r.answers))
+	segments, fitErr := membership.Fit(segmentsOf(interfaces, func(name string) bool { return r.answers(name) && s.around.deaf(name) == "" }))
 	snap, err := s.look(ctx, segments, neighboursOf(interfaces, s.group.Members()), r, now)
 	if err != nil {
 		return errors.Join(configErr, err)
 	}
-	r.hear(listened(snap), now)
+	hosts := hostsAround(interfaces, s.gateways(), snap)
+	s.around.watch(hosts, r.asker())
+	r.hear(listened(snap, hosts), now)
 	verdicts := decide(snap)
 	s.take(verdicts, now)
 	s.apply(r, verdicts, snap, interfaces, segments, now)
-	seen.generation, seen.verdicts, seen.since, seen.members, seen.mute = s.inForce.Generation, verdicts, s.since, snap.members, r.reasons()
+	seen.generation, seen.verdicts, seen.since, seen.members, seen.mute = s.inForce.Generation, verdicts, s.since, snap.members, s.mute(r, interfaces)
 	s.publish(seen)
 	s.metrics.announced(len(s.since))
 	s.complain(errors.Join(configErr, fitErr))
@@ -296,6 +300,11 @@ func (s *Speaker) look(
 	}
 	s.group.Forget(snap.lists)
 	snap.lost, snap.epochs, snap.departing = s.group.Lost(), s.group.Epochs(), s.departing.Load()
+	q := snap.quorum()
+	snap.wire = s.around.wire(2*q.Heard == q.Known, now)
+	if s.around.doubts(now) && snap.wire != election.Answered {
+		s.around.askAll()
+	}
 	snap.ask = func(addr netip.Addr, offered bool) (election.Fence, string) { return s.claims.ask(addr, offered, now) }
 	return snap, nil
 }
@@ -322,8 +331,11 @@ func (s *Speaker) apply(
 
 // retryIn is when a pass has to be made again for the sake of what is being taken over.
 func (s *Speaker) retryIn(now time.Time) time.Duration {
-	if s.claims == nil {
+	switch {
+	case s.claims == nil:
 		return lookAgain
+	case s.around.doubts(now):
+		return min(askUrgently, s.claims.retryIn(now))
 	}
 	return s.claims.retryIn(now)
 }
@@ -406,10 +418,39 @@ func byInterface(verdicts []verdict) map[string][]netip.Addr {
 	return grouped
 }
 
-// listened returns what requests are listened for: the pools, so that an address that moves here needs no new filter, and the addresses
-// that are still announced after their pool went.
-func listened(s snapshot) []responder.Range {
+// see takes in what others say on the wire.
+func (s *Speaker) see(sighting responder.Sighting) {
+	s.around.heard(sighting, time.Now())
+	s.seen.note(sighting)
+}
+
+// gateways are the routers of this node; none while they cannot be listed.
+func (s *Speaker) gateways() []netip.Addr {
+	gateways, err := links.Gateways()
+	if err != nil {
+		s.log.Error(err, "cannot tell whether the routers answer; it is tried again")
+	}
+	return gateways
+}
+
+// mute says what keeps interfaces with carrier from being of use, by name.
+func (s *Speaker) mute(r *responders, interfaces []links.Interface) map[string]string {
+	all := r.reasons()
+	for _, i := range interfaces {
+		if why := s.around.deaf(i.Name); why != "" && all[i.Name] == "" {
+			all[i.Name] = why
+		}
+	}
+	return all
+}
+
+// listened returns what is listened for: the pools, so that an address that moves here needs no new filter, the addresses that are still
+// announced after their pool went, and the hosts around.
+func listened(s snapshot, around []host) []responder.Range {
 	var ranges []responder.Range
+	for _, h := range around {
+		ranges = append(ranges, responder.Range{First: h.addr, Last: h.addr})
+	}
 	for _, p := range s.pools {
 		for _, r := range p.Ranges {
 			ranges = append(ranges, responder.Range{First: r.First, Last: r.Last})
