@@ -97,6 +97,30 @@ func cgroupsOf(group string) ([]string, error) {
 	return groups, nil
 }
 
+// thaw lets the processes of a group and of all below it run again: a frozen one does not die.
+func thaw(group string) error {
+	groups, err := cgroupsOf(group)
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		for file, thawed := range map[string]string{"freezer.state": "THAWED", "cgroup.freeze": "0"} { // of version 1 and 2
+			f, err := os.OpenFile(filepath.Join(g, file), os.O_WRONLY, 0)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err == nil {
+				_, err = f.WriteString(thawed)
+				err = errors.Join(err, f.Close())
+			}
+			if err != nil {
+				return fmt.Errorf("thawing %s: %w", g, err)
+			}
+		}
+	}
+	return nil
+}
+
 // removeCgroups removes a group and all below it. A cgroup can be removed once the kernel has buried its last process.
 func removeCgroups(ctx context.Context, group string) error {
 	return waitFor(ctx, "the cgroups of "+group+" to be empty", 30*time.Second, func(context.Context) (bool, error) {

@@ -15,6 +15,9 @@ func (l lab) down(ctx context.Context, p progress) error {
 		return err
 	}
 	defer unlock()
+	if err := thaw(l.cgroup("")); err != nil {
+		return err
+	}
 	if err := endAll(ctx, "the lab's processes", l.strays); err != nil {
 		return err
 	}

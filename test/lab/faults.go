@@ -77,6 +77,9 @@ func (l lab) kill(ctx context.Context, name string) error {
 // powerOff ends a node with all its processes, and with them all that its kernel knew. Without its network it answers no ping and forwards
 // nothing, as a machine without power; and a kubelet that found the cgroups of dead pods would look for the pods, three seconds for each.
 func (l lab) powerOff(ctx context.Context, h host) error {
+	if err := thaw(l.cgroup(h.name)); err != nil {
+		return err
+	}
 	if err := endAll(ctx, h.name, func() ([]int, error) { return l.processesOf(h) }); err != nil {
 		return err
 	}
