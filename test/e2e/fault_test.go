@@ -41,12 +41,15 @@ func faultSpecs() {
 			Eventually(answering).WithArguments(first).WithContext(ctx).Should(And(HaveLen(1), Not(ContainElement(owner.MAC))))
 			longest, _ := outage.stop()
 			AddReportEntry("longest time without an answer after "+fault, longest.String())
-			Expect(agree(ctx, first).Node).NotTo(Equal(owner.Node))
+			successor := agree(ctx, first)
+			Expect(successor.Node).NotTo(Equal(owner.Node))
 
 			By("mending it")
 			lab(ctx, append(mend, owner.Node)...)
 			Eventually(condition("Ready")).WithTimeout(3 * time.Minute).WithContext(ctx).Should(HavePrefix("True Ready: "))
-			agree(ctx, first)
+			Expect(agree(ctx, first).Node).To(Equal(successor.Node), "who returns takes nothing back")
+			Consistently(answering).WithArguments(first).WithTimeout(5 * time.Second).WithPolling(time.Second).WithContext(ctx).
+				Should(Equal([]string{successor.MAC}))
 			Eventually(curl(first)).WithContext(ctx).Should(ContainSubstring("Welcome to nginx!"))
 		},
 		Entry("when its cable is cut", "a cut of the cable", []string{"cut"}, []string{"mend"}),
