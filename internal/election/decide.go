@@ -69,9 +69,9 @@ const (
 	Answered
 )
 
-// suffices says whether the node may take anything over. The smaller part of a group that fell apart may not; of two equal parts the one
+// Suffices says whether the node may take anything over. The smaller part of a group that fell apart may not; of two equal parts the one
 // may that is not cut off from its LAN.
-func (q Quorum) suffices() bool {
+func (q Quorum) Suffices() bool {
 	return 2*q.Heard > q.Known || 2*q.Heard == q.Known && q.Wire != Unanswered
 }
 
@@ -138,7 +138,7 @@ func (v View) report(a Address, claim Claim, next Candidate, chosen bool) Decisi
 		return Decision{Reason: AnswersElsewhere, Message: fmt.Sprintf("%s would take it over, but %s answers for it on the LAN, and is no "+
 			"speaker that %s hears: a node whose speaker is cut off from the others, or a foreign host. It is asked again every second",
 			v.Self, a.Answering, v.Self)}
-	case next.Node == v.Self && !v.Quorum.suffices():
+	case next.Node == v.Self && !v.Quorum.Suffices():
 		return Decision{Reason: HearsTooFew, Message: fmt.Sprintf("%s would take it over, but hears only %d of %d speakers, itself included: it "+
 			"may be the one that is cut off. Check the network between the nodes (spec.speaker.membershipPort, TCP and UDP), or remove nodes that "+
 			"are gone for good from the cluster", v.Self, v.Quorum.Heard, v.Quorum.Known)}
@@ -222,7 +222,7 @@ func (v View) begin(a Address) Claim {
 }
 
 // mayTake says whether this node hears enough others to take anything over.
-func (v View) mayTake() bool { return v.Quorum.suffices() || !v.holds(needQuorum) }
+func (v View) mayTake() bool { return v.Quorum.Suffices() || !v.holds(needQuorum) }
 
 // claiming says whether a candidate claims the address and can answer for it.
 func (a Address) claiming(c Candidate) bool { return c.Claim.Stage != None && !c.Obstacle.mutes() }

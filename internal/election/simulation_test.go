@@ -15,7 +15,7 @@ func (c *cluster) checkBegin(m *machine, a netip.Addr, before, after Claim, q Qu
 	if before.Stage.Answers() || !after.Stage.Answers() {
 		return
 	}
-	if !q.suffices() {
+	if !q.Suffices() {
 		c.fail("%s takes %s over, and hears %d of %d", m.name, a, q.Heard, q.Known)
 	}
 	if c.foreign[a] {

@@ -3,6 +3,7 @@ package speaker
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/lanyard-dev/lanyard/internal/election"
@@ -14,6 +15,13 @@ import (
 // announceAgain is how often an address is announced at most because somebody else was seen to have it. An announcement is repeated for
 // three seconds as it is.
 const announceAgain = time.Second
+
+// While this node hears so few others that it may be cut off, it asks the wire every doubtEvery whether somebody else answers for what it
+// has, for doubtAtOnce addresses at a time: once it is connected again, it lets go before gossip has found the others.
+const (
+	doubtEvery  = 100 * time.Millisecond
+	doubtAtOnce = 20
+)
 
 // claims are what this node claims, and what the wire says of it. Only the speaker's loop uses them.
 type claims struct {
@@ -31,6 +39,10 @@ type claims struct {
 	at     map[netip.Addr]responder.MAC
 	// ends is when an answer of the wire is due.
 	ends time.Time
+	// cutOff says that too few others are heard, doubted is when the wire was asked for that reason and last about which address.
+	cutOff  bool
+	doubted time.Time
+	last    netip.Addr
 }
 
 func newClaims() *claims {
@@ -98,6 +110,8 @@ func (c *claims) see(seen map[responder.Sighting]bool, around neighbours, now ti
 			c.found[sighting.Addr] = sighting.MAC
 		case claim.Stage == election.Offered && sighting.Kind == responder.Claimed && peer:
 			delete(c.mine, sighting.Addr) // it is taken over, though gossip has not said so yet
+		case claim.Stage == election.Held && sighting.Kind == responder.Claimed && c.cutOff && !peer:
+			delete(c.mine, sighting.Addr) // those who hear each other have taken it over
 		case claim.Stage == election.Held && sighting.Kind == responder.Claimed && now.Sub(c.announced[sighting.Addr]) >= announceAgain:
 			c.announced[sighting.Addr] = now
 			again = append(again, sighting.Addr)
@@ -175,6 +189,33 @@ func (c *claims) due(verdicts []verdict, around neighbours, now time.Time) (ask 
 	return ask
 }
 
+// doubts returns the addresses of which the wire is to be asked because this node may be cut off: all in turn.
+func (c *claims) doubts(verdicts []verdict, now time.Time) (ask []verdict) {
+	if !c.cutOff || now.Sub(c.doubted) < doubtEvery {
+		return nil
+	}
+	c.doubted = now
+	var held []verdict
+	for _, v := range verdicts { // in the order of addresses
+		if v.answers() {
+			held = append(held, v)
+		}
+	}
+	next, _ := slices.BinarySearchFunc(held, c.last, func(v verdict, last netip.Addr) int {
+		if v.addr.Compare(last) <= 0 {
+			return -1
+		}
+		return 1
+	})
+	for i := range min(len(held), doubtAtOnce) {
+		ask = append(ask, held[(next+i)%len(held)])
+	}
+	if len(ask) > 0 {
+		c.last = ask[len(ask)-1].addr
+	}
+	return ask
+}
+
 // told are the claims as the others are told them.
 func (c *claims) told() map[netip.Addr]membership.Claim {
 	told := make(map[netip.Addr]membership.Claim, len(c.mine))
@@ -199,8 +240,12 @@ func (c *claims) addresses() map[netip.Addr]bool {
 
 // retryIn is when the wire has to be looked at again at the latest.
 func (c *claims) retryIn(now time.Time) time.Duration {
-	if c.ends.IsZero() {
-		return lookAgain
+	next := lookAgain
+	if !c.ends.IsZero() {
+		next = max(0, c.ends.Sub(now))
 	}
-	return max(0, c.ends.Sub(now))
+	if c.cutOff && len(c.mine) > 0 {
+		next = min(next, doubtEvery)
+	}
+	return next
 }

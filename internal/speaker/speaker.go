@@ -305,6 +305,8 @@ func (s *Speaker) look(
 	if s.around.doubts(now) && snap.wire != election.Answered {
 		s.around.askAll()
 	}
+	q.Wire = snap.wire
+	s.claims.cutOff = !q.Suffices()
 	snap.ask = func(addr netip.Addr, offered bool) (election.Fence, string) { return s.claims.ask(addr, offered, now) }
 	return snap, nil
 }
@@ -321,7 +323,8 @@ func (s *Speaker) apply(
 	for _, addr := range again {
 		r.announce(addr, now)
 	}
-	for _, v := range s.claims.due(verdicts, neighboursOf(interfaces, nil), now) {
+	ask := append(s.claims.due(verdicts, neighboursOf(interfaces, nil), now), s.claims.doubts(verdicts, now)...)
+	for _, v := range ask {
 		r.probe(v.iface, v.addr, now)
 	}
 	if s.departing.Load() && len(s.claims.mine) == 0 {
