@@ -70,9 +70,14 @@ func (q *Question) Answer(now time.Time, offered bool) (Fence, time.Time) {
 	case now.Sub(q.began) >= fenceTime:
 		return Clear, now
 	}
-	next := q.began.Add(time.Duration(q.asked) * askEvery)
-	if end := q.began.Add(fenceTime); end.Before(next) {
-		next = end
+	return Asking, q.Next()
+}
+
+// Next says when the wire is to be asked or its answer is due next, once it was asked.
+func (q *Question) Next() time.Time {
+	next, end := q.began.Add(time.Duration(q.asked)*askEvery), q.began.Add(fenceTime)
+	if end.Before(next) {
+		return end
 	}
-	return Asking, next
+	return next
 }

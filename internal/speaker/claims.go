@@ -182,7 +182,7 @@ func (c *claims) due(verdicts []verdict, around neighbours, now time.Time) (ask 
 			c.at[v.addr] = around.own[v.iface]
 			ask = append(ask, v)
 		}
-		if _, next := question.Answer(now, false); c.ends.IsZero() || next.Before(c.ends) {
+		if next := question.Next(); c.ends.IsZero() || next.Before(c.ends) {
 			c.ends = next
 		}
 	}
