@@ -196,14 +196,14 @@ func (r roll) nextNode(g groups) Decision {
 	}
 	if r.announcing(n) {
 		d := goesOn(r.phase(), fmt.Sprintf("moving the addresses of %s to other nodes", n.Name))
-		d.Away = append(namesOf(g.flying), n.Name)
+		d.Away = append(r.leaving(g.flying), n.Name)
 		return d
 	}
 	message := "restarting kube-proxy on " + n.Name
 	if r.stale(n) {
 		message += " again: it started on the old configuration"
 	}
-	return Decision{Action: Restart, Restart: n.Pod, Away: append(namesOf(g.flying), n.Name), After: lookAgain, Progress: Underway,
+	return Decision{Action: Restart, Restart: n.Pod, Away: append(r.leaving(g.flying), n.Name), After: lookAgain, Progress: Underway,
 		Phase: r.phase(), Reason: v1alpha1.ReasonRollingOut, Message: message}
 }
 
@@ -282,8 +282,16 @@ func (r roll) waitFor(nodes []Node) Decision {
 		return r.hurts(n)
 	}
 	d := goesOn(r.phase(), "waiting for "+nodes[0].Name+": "+r.doing(nodes[0]))
-	d.Away = namesOf(nodes)
+	d.Away = r.leaving(nodes)
 	return d
+}
+
+// leaving are those of the nodes whose addresses others should answer for. One whose pod has been up for a while, and whose speaker has yet to
+// say how it runs, is as good as it was: its speaker was started anew, which is no reason to move anything.
+func (r roll) leaving(nodes []Node) []string {
+	return namesOf(slices.DeleteFunc(slices.Clone(nodes), func(n Node) bool {
+		return n.Witness == Silent && n.Ready && n.Pod != nil && r.settled(*n.Pod)
+	}))
 }
 
 // hurts says what is wrong on a node whose kube-proxy runs as asked.
