@@ -471,7 +471,7 @@ func foreign(t *testing.T) {
 	if err := h.Hear([]responder.Range{{First: sought, Last: sought}}); err != nil {
 		t.Fatal(err)
 	}
-	h.Own([]netip.Addr{sought}, time.Now())
+	h.Own([]netip.Addr{sought}, time.Now().Add(time.Hour)) // when it announces that: until then only who asks hears of it
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- h.Run(ctx) }()
@@ -577,7 +577,7 @@ func TestAnAddressGoesFromNodeToNode(t *testing.T) {
 				if diff := cmp.Diff([][]string{step.ours, step.why}, [][]string{ours, why}); diff != "" {
 					t.Errorf("%s: announced, and announced by nobody (-want +got):\n%s", step.what, diff)
 				}
-				if len(step.ours) > 0 {
+				if len(step.ours) > 0 && !t.Failed() {
 					awaitAnswer(t, "192.168.1.200", near.MAC)
 				}
 				select {
