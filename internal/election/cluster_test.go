@@ -292,7 +292,7 @@ func (c *cluster) view(m *machine) View {
 		v.Quorum.Wire = Answered
 	}
 	for _, a := range c.addrs {
-		address := Address{Addr: a, Epoch: m.epochs[a], Answering: "02:00:00:00:00:99"}
+		address := Address{Addr: a, Epoch: m.epochs[a]}
 		for _, peer := range c.machines {
 			candidate := Candidate{Node: peer.name, Excluded: m.api[peer.name].excluded, Away: m.api[peer.name].away, Claim: m.claims[a]}
 			carrier := m.carrier
@@ -325,20 +325,24 @@ func (c *cluster) fence(m *machine, address Address) Fence {
 	if !is {
 		return Asking
 	}
-	if m.claims[a].Stage == Taking && q.Due(c.now) {
+	if m.claims[a].Stage == Taking && q.Due(c.now, address.Offered()) {
 		for _, o := range c.machines {
 			if o == m || !o.alive || !o.carrier || !m.carrier || !c.reaches(c.wire, m, o) {
 				continue
 			}
 			if o.answers(a) {
-				q.Heard(m.living(o.name, c.now))
+				as := Stranger
+				if m.living(o.name, c.now) {
+					as = Speaker
+				}
+				q.Heard(Occupant{As: as})
 			}
-			if theirs, asks := o.taking[a]; asks && o.claims[a].Stage == Taking && !o.living(m.name, c.now) {
-				theirs.Crossed(m.name > o.name)
+			if theirs, asks := o.taking[a]; asks && o.claims[a].Stage == Taking && !o.living(m.name, c.now) && m.name > o.name {
+				theirs.Heard(Occupant{As: Contender})
 			}
 		}
 		if c.foreign[a] {
-			q.Heard(false)
+			q.Heard(Occupant{As: Stranger})
 		}
 	}
 	answer, _ := q.Answer(c.now, address.Offered())

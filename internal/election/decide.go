@@ -29,8 +29,8 @@ type Address struct {
 	Epoch uint64
 	// Fence is what the wire says while this node is taking it over, and for some time after it found somebody there.
 	Fence Fence
-	// Answering says who answers on the wire if the fence found somebody: a hardware address.
-	Answering string
+	// Occupant is whom the fence found, if it found somebody.
+	Occupant Occupant
 
 	off safeguard
 }
@@ -44,7 +44,7 @@ const (
 	Asking Fence = iota
 	// Clear: nobody answered.
 	Clear
-	// Occupied: somebody answered who is no speaker that this node hears.
+	// Occupied: somebody else has the address, or takes it.
 	Occupied
 )
 
@@ -86,7 +86,7 @@ const (
 	ElectedExcluded Reason = "ElectedExcluded"
 	// NoCandidate: no node can.
 	NoCandidate Reason = "NoCandidate"
-	// AnswersElsewhere: this node would take it over, but somebody whom it does not hear answers for it on the LAN.
+	// AnswersElsewhere: this node would take it over, but somebody answers for it on the LAN, or takes it, whose claim it does not hear.
 	AnswersElsewhere Reason = "AnswersElsewhere"
 	// HearsTooFew: this node would take it over, but it hears so few other speakers that it may be the one that is cut off.
 	HearsTooFew Reason = "HearsTooFew"
@@ -135,9 +135,8 @@ func (v View) report(a Address, claim Claim, next Candidate, chosen bool) Decisi
 	case !chosen:
 		return Decision{Reason: NoCandidate, Message: explain(a.Candidates)}
 	case a.Fence == Occupied:
-		return Decision{Reason: AnswersElsewhere, Message: fmt.Sprintf("%s would take it over, but %s answers for it on the LAN, and is no "+
-			"speaker that %s hears: a node whose speaker is cut off from the others, or a foreign host. It is asked again every second",
-			v.Self, a.Answering, v.Self)}
+		return Decision{Reason: AnswersElsewhere, Message: v.Self + " would take it over, but " + a.Occupant.does(v.Self) +
+			". It is asked again every second"}
 	case next.Node == v.Self && !v.Quorum.Suffices():
 		return Decision{Reason: HearsTooFew, Message: fmt.Sprintf("%s would take it over, but hears only %d of %d speakers, itself included: it "+
 			"may be the one that is cut off. Check the network between the nodes (spec.speaker.membershipPort, TCP and UDP), or remove nodes that "+
@@ -150,6 +149,21 @@ func (v View) report(a Address, claim Claim, next Candidate, chosen bool) Decisi
 			"every node that can announce it carries the label %s; %s announces it all the same", excludeLabel, announcer.Node)}
 	}
 	return Decision{Node: announcer.Node, Reason: Elected}
+}
+
+// does says what an occupant does that keeps a node from taking an address over.
+func (o Occupant) does(self string) string {
+	switch o.As {
+	case Contender:
+		return fmt.Sprintf("%s asks for it on the LAN as well, and is no speaker that %s hears: a host that is about to take it, or a node whose "+
+			"speaker is cut off from the others", o.MAC, self)
+	case Speaker:
+		return fmt.Sprintf("the node with %s answers for it on the LAN, whose speaker is heard and does not claim it: its kernel has the address "+
+			"(kube-proxy in mode ipvs without strictARP, an address on an interface)", o.MAC)
+	case Nobody, Stranger:
+	}
+	return fmt.Sprintf("%s answers for it on the LAN, and is no speaker that %s hears: a node whose speaker is cut off from the others, or a "+
+		"foreign host", o.MAC, self)
 }
 
 // claim is what this node claims from now on.

@@ -19,6 +19,7 @@ func TestDecide(t *testing.T) {
 		departing  bool
 		epoch      uint64
 		fence      Fence
+		occupant   Occupant
 		candidates []Candidate // of which "me" decides
 		want       Decision
 	}{
@@ -34,10 +35,22 @@ func TestDecide(t *testing.T) {
 			fence: Clear, candidates: []Candidate{{Node: "me", Claim: taking}},
 			want: Decision{Node: "me", Reason: Elected, Claim: Claim{Epoch: 5, Stage: Held}},
 		},
-		"somebody answers on the wire: it does not take it, and says so": {
-			fence: Occupied, candidates: []Candidate{{Node: "me", Claim: taking}},
+		"a stranger answers on the wire: it does not take it, and says so": {
+			fence: Occupied, occupant: Occupant{"52:54:00:00:00:99", Stranger}, candidates: []Candidate{{Node: "me", Claim: taking}},
 			want: Decision{Reason: AnswersElsewhere, Message: "me would take it over, but 52:54:00:00:00:99 answers for it on the LAN, and is no " +
 				"speaker that me hears: a node whose speaker is cut off from the others, or a foreign host. It is asked again every second"},
+		},
+		"a stranger takes it as well": {
+			fence: Occupied, occupant: Occupant{"52:54:00:00:00:99", Contender}, candidates: []Candidate{{Node: "me", Claim: taking}},
+			want: Decision{Reason: AnswersElsewhere, Message: "me would take it over, but 52:54:00:00:00:99 asks for it on the LAN as well, and is no " +
+				"speaker that me hears: a host that is about to take it, or a node whose speaker is cut off from the others. It is asked again every " +
+				"second"},
+		},
+		"a node that is heard answers without a claim": {
+			fence: Occupied, occupant: Occupant{"52:54:00:00:00:02", Speaker}, candidates: []Candidate{{Node: "a"}, {Node: "me", Claim: taking}},
+			want: Decision{Reason: AnswersElsewhere, Message: "me would take it over, but the node with 52:54:00:00:00:02 answers for it on the LAN, " +
+				"whose speaker is heard and does not claim it: its kernel has the address (kube-proxy in mode ipvs without strictARP, an address on an " +
+				"interface). It is asked again every second"},
 		},
 		"it hears too few others: it takes nothing": {
 			quorum: Quorum{Heard: 1, Known: 3}, candidates: []Candidate{{Node: "a", Obstacle: Silent}, {Node: "b", Obstacle: Silent}, {Node: "me"}},
@@ -136,7 +149,7 @@ func TestDecide(t *testing.T) {
 				tc.quorum = whole
 			}
 			got := Decide(View{Self: "me", Quorum: tc.quorum, Departing: tc.departing, Addresses: []Address{{
-				Addr: netip.MustParseAddr("192.168.1.200"), Candidates: tc.candidates, Epoch: tc.epoch, Fence: tc.fence, Answering: "52:54:00:00:00:99"}}})
+				Addr: netip.MustParseAddr("192.168.1.200"), Candidates: tc.candidates, Epoch: tc.epoch, Fence: tc.fence, Occupant: tc.occupant}}})
 			if diff := cmp.Diff([]Decision{tc.want}, got); diff != "" {
 				t.Errorf("decision (-want +got):\n%s", diff)
 			}

@@ -9,13 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lanyard-dev/lanyard/internal/election"
+	"github.com/lanyard-dev/lanyard/internal/membership"
 	"github.com/lanyard-dev/lanyard/internal/responder"
 )
 
 var (
 	stranger = responder.MAC{2, 0, 0, 0, 0, 0x99}
 	heardOne = responder.MAC{2, 0, 0, 0, 0, 0x12}
-	lan      = neighbours{own: map[string]responder.MAC{"eth0": {2, 0, 0, 0, 0, 0x11}}, peers: map[responder.MAC]bool{heardOne: true}}
+	lan      = neighbours{own: map[string]responder.MAC{"eth0": {2, 0, 0, 0, 0, 0x11}}, peers: map[responder.MAC]membership.Member{heardOne: {}}}
 )
 
 // TestWhoIsCutOffLetsGo of what a speaker that it does not hear answers for: those who hear each other have taken it over. One that hears
@@ -36,12 +37,12 @@ func TestWhoIsCutOffLetsGo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClaims()
-			c.mine[addr], c.cutOff = election.Claim{Epoch: 3, Stage: election.Held}, tc.cutOff
+			c.known[addr], c.cutOff = &known{claim: election.Claim{Epoch: 3, Stage: election.Held}}, tc.cutOff
 			again := c.see(map[responder.Sighting]bool{tc.seen: true}, lan, time.Unix(9, 0))
 			if diff := cmp.Diff(tc.again, again, compareValues); diff != "" {
 				t.Errorf("announced again (-want +got):\n%s", diff)
 			}
-			if _, keeps := c.mine[addr]; keeps != tc.keeps {
+			if keeps := c.addresses()[addr]; keeps != tc.keeps {
 				t.Errorf("it keeps the address: %v, want %v", keeps, tc.keeps)
 			}
 		})
@@ -91,10 +92,10 @@ func TestAnOffererMayAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, now := newClaims(), time.Unix(9, 0)
 			taken := held(addr.String(), "w1", "eth0")
-			taken.decision.Claim.Stage = election.Taking
+			taken.decision.Claim.Stage, taken.offered = election.Taking, tc.offered
 			fence := election.Asking
 			for range 7 { // 10 ms each
-				c.mine[addr] = taken.decision.Claim
+				c.settle([]verdict{taken}, snapshot{self: "w1"})
 				if fence, _ = c.ask(addr, tc.offered, now); fence != election.Asking {
 					break
 				}

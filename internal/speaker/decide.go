@@ -21,6 +21,8 @@ type verdict struct {
 	decision election.Decision
 	// iface is the interface on which this node answers, or asks whether anybody does; empty when the address is not its own.
 	iface string
+	// offered means that another node offers the address.
+	offered bool
 }
 
 // answers says whether this node answers for the address.
@@ -60,6 +62,7 @@ func decide(s snapshot) []verdict {
 		if all[i].decision.Reason == notAdvertised {
 			continue
 		}
+		all[i].offered, view.Addresses = view.Addresses[0].Offered(), view.Addresses[1:]
 		all[i].decision, decisions = decisions[0], decisions[1:]
 		if all[i].decision.Claim.Stage == election.None {
 			all[i].iface = ""
@@ -113,7 +116,7 @@ func (s snapshot) address(svc service, addr netip.Addr, ads []v1alpha1.L2Adverti
 		}
 	}
 	if s.ask != nil {
-		address.Fence, address.Answering = s.ask(addr, address.Offered())
+		address.Fence, address.Occupant = s.ask(addr, address.Offered())
 	}
 	return address, iface
 }
@@ -132,11 +135,6 @@ func (s snapshot) contested(addr netip.Addr) bool {
 		}
 	}
 	return false
-}
-
-// stages are the stages of a claim as the speakers tell them each other.
-var stages = map[membership.Stage]election.Stage{
-	0: election.None, membership.Taking: election.Taking, membership.Held: election.Held, membership.Offered: election.Offered,
 }
 
 // howToAdvertise says what to write so that a pool's addresses are announced.

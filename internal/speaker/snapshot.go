@@ -31,7 +31,7 @@ type snapshot struct {
 	// departing means that this node's speaker ends.
 	departing bool
 	// ask says what the wire says of an address that this node takes over; nil while it takes none.
-	ask func(addr netip.Addr, offered bool) (fence election.Fence, answering string)
+	ask func(addr netip.Addr, offered bool) (election.Fence, election.Occupant)
 }
 
 // service is a Service of ours with addresses.

@@ -1,0 +1,250 @@
+package speaker
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/election"
+	"github.com/lanyard-dev/lanyard/internal/links"
+	"github.com/lanyard-dev/lanyard/internal/membership"
+	"github.com/lanyard-dev/lanyard/internal/responder"
+)
+
+// pass gathers, decides, applies and reports once. When it fails, what was decided before stays; but the others hear at once of segments on
+// which this node answers no longer.
+func (s *Speaker) pass(ctx context.Context, r *responders) error {
+	interfaces, err := links.List()
+	if err == nil {
+		err = s.act(ctx, r, interfaces)
+	}
+	if err != nil {
+		s.serve(slices.DeleteFunc(slices.Clone(s.served), func(segment membership.Segment) bool { return !r.answers(segment.Interface) }))
+	}
+	return err
+}
+
+// act decides and applies. The others are told last what this node serves and claims: then it answers for what they leave to it, and on an
+// interface without a responder nothing is left to it.
+func (s *Speaker) act(ctx context.Context, r *responders, interfaces []links.Interface) error {
+	now := time.Now()
+	r.sync(ctx, interfaces, now)
+	configErr := s.learn(ctx)
+	seen := observation{self: s.config.Node, interfaces: interfaces}
+	members := s.group.Members()
+	if s.inForce == nil {
+		s.serve(nil)
+		s.group.Claim(nil)
+		seen.members, seen.mute = members, r.reasons()
+		s.publish(seen)
+		return configErr
+	}
+	segments, fitErr := membership.Fit(segmentsOf(interfaces, func(name string) bool { return r.answers(name) && s.around.deaf(name) == "" }))
+	around := neighboursOf(interfaces, members)
+	snap, err := s.look(ctx, segments, around, members, r, now)
+	if err != nil {
+		return errors.Join(configErr, err)
+	}
+	hosts := hostsAround(interfaces, s.gateways(), snap)
+	s.around.watch(hosts, r.asker())
+	r.hear(listened(snap, hosts), now)
+	verdicts := decide(snap)
+	s.take(verdicts, now)
+	s.apply(r, verdicts, snap, segments, around, now)
+	seen.generation, seen.verdicts, seen.since, seen.members, seen.mute = s.inForce.Generation, verdicts, s.since, snap.members, s.mute(r, interfaces)
+	s.publish(seen)
+	s.metrics.announced(len(s.since))
+	s.complain(errors.Join(configErr, fitErr))
+	return nil
+}
+
+// look gathers what is decided from: the cluster, the group, the wire. What others were seen to say is answered by announcing again.
+func (s *Speaker) look(
+	ctx context.Context, segments []membership.Segment, around neighbours, members map[string]membership.Member, r *responders, now time.Time,
+) (snapshot, error) {
+	if s.claims == nil {
+		s.claims = newClaims()
+		s.claims.resume(s.group.Former())
+	}
+	for _, addr := range s.claims.see(s.seen.take(), around, now) {
+		r.announce(addr, now)
+	}
+	s.claims.ends = time.Time{}
+	members = maps.Clone(members)
+	members[s.config.Node] = membership.Member{Segments: segments, Claims: s.claims.told()}
+	snap, err := s.source.snapshot(ctx, s.config.Node, *s.inForce, members)
+	if err != nil {
+		return snapshot{}, err
+	}
+	s.group.Forget(snap.lists)
+	snap.lost, snap.epochs, snap.departing = s.group.Lost(), s.group.Epochs(), s.departing.Load()
+	q := snap.quorum()
+	snap.wire = s.around.wire(2*q.Heard == q.Known, now)
+	if s.around.doubts(now) && snap.wire != election.Answered {
+		s.around.askAll()
+	}
+	q.Wire = snap.wire
+	s.claims.cutOff = !q.Suffices()
+	snap.ask = func(addr netip.Addr, offered bool) (election.Fence, election.Occupant) {
+		return s.claims.ask(addr, offered, now)
+	}
+	return snap, nil
+}
+
+// apply makes the responders answer for what was decided, tells the others, and asks the wire about what is being taken over.
+func (s *Speaker) apply(
+	r *responders, verdicts []verdict, snap snapshot, segments []membership.Segment, around neighbours, now time.Time,
+) {
+	again := s.claims.settle(verdicts, snap)
+	claimed := s.claims.addresses()
+	s.seen.about(claimed)
+	r.own(byInterface(verdicts), now)
+	s.serve(segments)
+	s.group.Claim(s.claims.told())
+	for _, addr := range again {
+		r.announce(addr, now)
+	}
+	ask := append(s.claims.due(verdicts, around, now), s.claims.doubts(verdicts, now)...)
+	for _, v := range ask {
+		r.probe(v.iface, v.addr, now)
+	}
+	if s.departing.Load() && len(claimed) == 0 {
+		s.departed()
+	}
+}
+
+// retryIn is when a pass has to be made again for the sake of what is being taken over.
+func (s *Speaker) retryIn(now time.Time) time.Duration {
+	switch {
+	case s.claims == nil:
+		return lookAgain
+	case s.around.doubts(now):
+		return min(askUrgently, s.claims.retryIn(now))
+	}
+	return s.claims.retryIn(now)
+}
+
+// learn takes over the configuration that is stored. One that cannot be read leaves the one before in force.
+func (s *Speaker) learn(ctx context.Context) error {
+	latest, err := s.source.configuration(ctx)
+	if latest != nil {
+		s.inForce = latest
+		s.witness.askAt(latest.KubeProxyMetricsAddress)
+	}
+	return err
+}
+
+// serve tells the others which segments this node serves.
+func (s *Speaker) serve(segments []membership.Segment) {
+	s.served = segments
+	s.group.Serve(segments)
+}
+
+// take notes which addresses are ours now, and says what has changed.
+func (s *Speaker) take(verdicts []verdict, now time.Time) {
+	ours := map[netip.Addr]time.Time{}
+	for _, v := range verdicts {
+		if !v.answers() {
+			continue
+		}
+		since, had := s.since[v.addr]
+		if !had {
+			since = now
+			s.log.Info("announcing", "address", v.addr, "interface", v.iface, "reason", v.decision.Reason)
+		}
+		ours[v.addr] = since
+	}
+	for a := range s.since {
+		if _, still := ours[a]; !still {
+			s.log.Info("no longer announcing", "address", a)
+		}
+	}
+	s.since = ours
+}
+
+// byInterface groups the addresses that this node answers for.
+func byInterface(verdicts []verdict) map[string][]netip.Addr {
+	grouped := map[string][]netip.Addr{}
+	for _, v := range verdicts {
+		if v.answers() {
+			grouped[v.iface] = append(grouped[v.iface], v.addr)
+		}
+	}
+	return grouped
+}
+
+// listened returns what is listened for: the pools, so that an address that moves here needs no new filter, the addresses that are still
+// announced after their pool went, and the hosts around.
+func listened(s snapshot, around []host) []responder.Range {
+	var ranges []responder.Range
+	for _, h := range around {
+		ranges = append(ranges, responder.Range{First: h.addr, Last: h.addr})
+	}
+	for _, p := range s.pools {
+		for _, r := range p.Ranges {
+			ranges = append(ranges, responder.Range{First: r.First, Last: r.Last})
+		}
+	}
+	for _, svc := range s.services {
+		for a := range svc.draining {
+			ranges = append(ranges, responder.Range{First: a, Last: a})
+		}
+	}
+	return ranges
+}
+
+// segmentsOf returns what a node with these interfaces serves: those with carrier on which it answers.
+func segmentsOf(interfaces []links.Interface, answers func(name string) bool) []membership.Segment {
+	var segments []membership.Segment
+	for _, i := range interfaces {
+		var mac membership.MAC // zero for another kind than Ethernet
+		if len(i.MAC) == len(mac) {
+			mac = membership.MAC(i.MAC)
+		}
+		for _, p := range i.Addresses {
+			if i.Carrier && answers(i.Name) {
+				segments = append(segments, membership.Segment{Interface: i.Name, Prefix: p.Masked(), MAC: mac})
+			}
+		}
+	}
+	return segments
+}
+
+// see takes in what others say on the wire.
+func (s *Speaker) see(sighting responder.Sighting) {
+	s.around.heard(sighting, time.Now())
+	s.seen.note(sighting)
+}
+
+// gateways are the routers of this node; none while they cannot be listed.
+func (s *Speaker) gateways() []netip.Addr {
+	gateways, err := links.Gateways()
+	if err != nil {
+		s.log.Error(err, "cannot tell whether the routers answer; it is tried again")
+	}
+	return gateways
+}
+
+// mute says what keeps interfaces with carrier from being of use, by name.
+func (s *Speaker) mute(r *responders, interfaces []links.Interface) map[string]string {
+	all := r.reasons()
+	for _, i := range interfaces {
+		if why := s.around.deaf(i.Name); why != "" && all[i.Name] == "" {
+			all[i.Name] = why
+		}
+	}
+	return all
+}
+
+// publish reports an observation, keeping what is known of kube-proxy.
+func (s *Speaker) publish(o observation) {
+	status := statusOf(o)
+	s.report.observe(func(latest *v1alpha1.NodeNetworkingStatus) {
+		status.KubeProxy = latest.KubeProxy
+		*latest = status
+	})
+}
