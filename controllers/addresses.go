@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 	"github.com/lanyard-dev/lanyard/internal/allocation"
@@ -42,8 +43,12 @@ type AddressesReconciler struct {
 	namespace string
 	board     *board
 	services  serviceView
+	queue     queue
 	// told are the refusals that were said in Events and still hold, so that each is said once.
 	told map[saying]bool
+	// hosts are the foreign hosts that were told of in Events.
+	hosts   hosts
+	metrics addressMetrics
 	// outrun counts the passes in a row that others outran.
 	outrun int
 }
@@ -51,6 +56,7 @@ type AddressesReconciler struct {
 func newAddressesReconciler(mgr ctrl.Manager, b *board, o Options) *AddressesReconciler {
 	return &AddressesReconciler{
 		client: mgr.GetClient(), recorder: mgr.GetEventRecorder("lanyard"), namespace: o.Namespace, board: b,
+		queue: queue{verification: o.Verification}, metrics: newAddressMetrics(metrics.Registry),
 		services: serviceView{cache: mgr.GetClient(), live: mgr.GetAPIReader(), newer: map[types.NamespacedName]*corev1.Service{}},
 	}
 }
@@ -62,7 +68,7 @@ func (r *AddressesReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Service{}, toSingleton).
 		Watches(&corev1.ConfigMap{}, toSingleton, builder.WithPredicates(named(v1alpha1.ConfigurationConfigMap))).
 		Watches(&v1alpha1.ClusterNetworking{}, toSingleton, builder.WithPredicates(specChanged)).
-		Watches(&v1alpha1.NodeNetworking{}, toSingleton, builder.WithPredicates(interfacesChanged)).
+		Watches(&v1alpha1.NodeNetworking{}, toSingleton, builder.WithPredicates(surroundingsChanged)).
 		WatchesRawSource(signals(r.board.withdrawal)).
 		WithOptions(singleWorker).
 		Complete(r)
@@ -80,7 +86,10 @@ func (r *AddressesReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 		r.board.post(func(b *reports) { b.addresses = &addressesReport{err: err} })
 		return ctrl.Result{}, err
 	}
-	var plan ipam.Result
+	var (
+		plan  ipam.Result
+		again time.Duration
+	)
 	switch state.standing {
 	case absent:
 		plan = atRest(state.pools, state.demand, v1alpha1.ReasonApplyFailed,
@@ -92,7 +101,8 @@ func (r *AddressesReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 		plan = atRest(state.pools, state.demand, v1alpha1.ReasonPaused,
 			"spec.managementState is Paused: set it to Managed, and addresses are given out again")
 	case allocating:
-		plan = ipam.Plan(state.pools, state.demand.requests, state.demand.taken)
+		again = r.queue.line(state.demand, len(state.nodes) > 0, time.Now())
+		plan = ipam.Plan(state.pools, state.demand.requests, state.demand.taken, state.demand.verified)
 		err = r.apply(ctx, writesOf(state.demand, plan.Assignments))
 	}
 	if !errors.Is(err, errOutrun) {
@@ -102,12 +112,14 @@ func (r *AddressesReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	}
 	if state.standing == allocating {
 		r.tell(state.demand, slices.Concat(plan.Refusals, state.demand.clashes))
+		r.tellOf(state.cnet, state.demand.foreign)
 	}
+	r.metrics.observe(plan.Pools)
 	plan.Refusals = withoutAddress(plan)
 	r.board.post(func(b *reports) {
-		b.addresses = &addressesReport{inForce: state.inForce, plan: &plan, clashes: state.demand.clashes, err: err}
+		b.addresses = &addressesReport{inForce: state.inForce, plan: &plan, clashes: state.demand.clashes, foreign: state.demand.foreign, err: err}
 	})
-	return ctrl.Result{}, err
+	return ctrl.Result{RequeueAfter: again}, err
 }
 
 // standing says what the allocator may do.
@@ -129,9 +141,12 @@ const (
 // addressState is all that a pass decides from.
 type addressState struct {
 	standing standing
+	// cnet is the object; nil when there is none.
+	cnet *v1alpha1.ClusterNetworking
 	// inForce is the generation of the configuration that holds the pools; 0 when there is none.
 	inForce int64
 	pools   []ipam.Pool
+	nodes   []v1alpha1.NodeNetworking
 	demand  demand
 }
 
@@ -152,7 +167,7 @@ func (r *AddressesReconciler) gather(ctx context.Context) (addressState, error) 
 	if err := r.client.List(ctx, &nodes); err != nil {
 		return addressState{}, fmt.Errorf("listing NodeNetworkings: %w", err)
 	}
-	state := addressState{}
+	state := addressState{cnet: cnet}
 	switch {
 	case inForce != nil:
 		pools, problems := ipam.ParsePools(poolTexts(inForce.IPPools))
@@ -171,7 +186,7 @@ func (r *AddressesReconciler) gather(ctx context.Context) (addressState, error) 
 	if cnet != nil && cnet.Spec.ManagementState == v1alpha1.Paused {
 		state.standing = frozen
 	}
-	state.demand = demandOf(services, nodes.Items, state.pools)
+	state.nodes, state.demand = nodes.Items, demandOf(services, nodes.Items, state.pools)
 	return state, nil
 }
 
@@ -255,10 +270,27 @@ func (r *AddressesReconciler) tell(d demand, refusals []ipam.Refusal) {
 	r.told = told
 }
 
+// tellOf says in Events which foreign hosts have addresses of the pools.
+func (r *AddressesReconciler) tellOf(cnet *v1alpha1.ClusterNetworking, foreign []v1alpha1.QuarantinedIP) {
+	if cnet == nil {
+		return
+	}
+	fresh, told := untoldHosts(r.hosts, foreign)
+	for _, q := range fresh {
+		r.recorder.Eventf(cnet, nil, corev1.EventTypeWarning, v1alpha1.ReasonAddressQuarantined, "Allocate",
+			"%s of pool %s is answered for by %s: it is given to no Service until the host has been silent for ten minutes; take it from the host, "+
+				"or out of the pool", q.IP, q.IPPool, hostOf(q))
+	}
+	r.hosts = told
+}
+
 // untold returns the refusals that were not said yet, and all that will have been said. One that ended is said again when it returns.
 func untold(before map[saying]bool, d demand, refusals []ipam.Refusal) (fresh []ipam.Refusal, told map[saying]bool) {
 	told = make(map[saying]bool, len(refusals))
 	for _, refusal := range refusals {
+		if refusal.Reason == ipam.AddressUnverified {
+			continue // it passes by itself in a moment
+		}
 		s := saying{to: d.services[refusal.Service].UID, refusal: refusal}
 		if !before[s] {
 			fresh = append(fresh, refusal)
@@ -289,7 +321,7 @@ func atRest(pools []ipam.Pool, d demand, reason ipam.Reason, message string) ipa
 	for i := range requests {
 		requests[i].Standing = ipam.Leaving // which keeps and gets nothing new
 	}
-	plan := ipam.Plan(pools, requests, d.taken)
+	plan := ipam.Plan(pools, requests, d.taken, nil)
 	answered := servedBy(plan)
 	for _, r := range plan.Refusals {
 		answered[r.Service] = true

@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -146,6 +147,32 @@ var _ = Describe("Addresses", func() {
 		Eventually(addressOf("lb-before")).WithContext(ctx).Should(BeEmpty(), "there is no ConfigMap whose deletion could say that the grace is over")
 	})
 
+	It("gives nobody what a foreign host on the LAN has, says which host that is, and leaves a Service what it has", func(ctx SpecContext) {
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial(), loadBalancer("lb-old"))
+		Eventually(addressOf("lb-old")).WithContext(ctx).Should(Equal("192.168.1.200"))
+		node := &v1alpha1.NodeNetworking{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
+		create(ctx, node)
+		since := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+		node.Status.Foreign = []v1alpha1.ForeignIP{{IP: "192.168.1.200", MAC: "02:00:00:00:00:09", Interface: "eth0", Since: since},
+			{IP: "192.168.1.201", MAC: "02:00:00:00:00:09", Interface: "eth0", Since: since}}
+		Expect(k8s.Status().Update(ctx, node)).To(Succeed())
+		Eventually(func(g Gomega, ctx context.Context) {
+			var cnet v1alpha1.ClusterNetworking
+			g.Expect(k8s.Get(ctx, client.ObjectKey{Name: "cluster"}, &cnet)).To(Succeed())
+			has := func(ip string) v1alpha1.QuarantinedIP {
+				return v1alpha1.QuarantinedIP{IP: ip, IPPool: "lan-pool", MAC: "02:00:00:00:00:09", Node: "w1", Interface: "eth0", Since: metav1.NewTime(since.Local())}
+			}
+			g.Expect(cnet.Status.QuarantinedIPs).To(Equal([]v1alpha1.QuarantinedIP{has("192.168.1.200"), has("192.168.1.201")}))
+			g.Expect(cnet.Status.IPPools).To(Equal([]v1alpha1.IPPoolStatus{
+				{Name: "lan-pool", Total: "11", Allocated: "1", Available: "9", Quarantined: "1"}}))
+		}).WithContext(ctx).Should(Succeed())
+
+		create(ctx, loadBalancer("lb-young"))
+		Eventually(addressOf("lb-young")).WithContext(ctx).Should(Equal("192.168.1.202"))
+		Expect(addressOf("lb-old")(ctx)).To(Equal("192.168.1.200"))
+	})
+
 	It("plans anew over what somebody else wrote meanwhile, which is no failure", func(ctx SpecContext) {
 		stale := loadBalancer("lb-stale")
 		create(ctx, stale)
@@ -235,7 +262,8 @@ var _ = Describe("Addresses", func() {
 // reconcilerOn is a reconciler without a manager: a spec makes its passes one by one.
 func reconcilerOn(c client.Client) *AddressesReconciler {
 	return &AddressesReconciler{
-		client: c, namespace: namespace, board: newBoard(), recorder: events.NewFakeRecorder(100),
+		metrics: newAddressMetrics(prometheus.NewRegistry()),
+		client:  c, namespace: namespace, board: newBoard(), recorder: events.NewFakeRecorder(100),
 		services: serviceView{cache: k8s, live: k8s, newer: map[types.NamespacedName]*corev1.Service{}},
 	}
 }

@@ -85,6 +85,8 @@ type addressesReport struct {
 	plan *ipam.Result
 	// clashes are the Services that keep an address which somebody outside has too.
 	clashes []ipam.Refusal
+	// foreign are the addresses of pools that foreign hosts have.
+	foreign []v1alpha1.QuarantinedIP
 	err     error
 }
 

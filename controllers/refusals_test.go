@@ -22,7 +22,8 @@ func has(service string, holdings ...ipam.Holding) ipam.Assignment {
 }
 
 func usage(pool string, total, allocated int64) ipam.Usage {
-	return ipam.Usage{Pool: pool, Total: big.NewInt(total), Allocated: big.NewInt(allocated), Available: big.NewInt(total - allocated)}
+	return ipam.Usage{Pool: pool, Total: big.NewInt(total), Allocated: big.NewInt(allocated), Available: big.NewInt(total - allocated),
+		Quarantined: new(big.Int)}
 }
 
 func TestAtRest(t *testing.T) {

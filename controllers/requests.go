@@ -22,6 +22,9 @@ type demand struct {
 	services map[string]*corev1.Service
 	// taken are addresses that are not ours to give, in order.
 	taken []ipam.Taken
+	// foreign are the addresses of pools that foreign hosts have, in order; verified those that the speakers have asked the LAN for.
+	foreign  []v1alpha1.QuarantinedIP
+	verified []ipam.Range
 	// clashes are those of our Services that show an address which somebody outside has too, in order.
 	clashes []ipam.Refusal
 }
@@ -29,7 +32,7 @@ type demand struct {
 // demandOf sorts Services into those that ask us for addresses and those that merely have some. It does not depend on the order of what
 // it is given: a cache lists in any.
 func demandOf(services []*corev1.Service, nodes []v1alpha1.NodeNetworking, pools []ipam.Pool) demand {
-	d := demand{services: map[string]*corev1.Service{}}
+	d := demand{services: map[string]*corev1.Service{}, foreign: foreignersOf(nodes, pools), verified: verifiedBy(nodes)}
 	for _, svc := range services {
 		name := svc.Namespace + "/" + svc.Name
 		for _, text := range svc.Spec.ExternalIPs {
@@ -51,6 +54,9 @@ func demandOf(services []*corev1.Service, nodes []v1alpha1.NodeNetworking, pools
 				d.take(address, "node "+node.Name+", interface "+iface.Name)
 			}
 		}
+	}
+	for _, f := range d.foreign {
+		d.taken = append(d.taken, ipam.Taken{Addr: netip.MustParseAddr(f.IP), By: hostOf(f), Foreign: true})
 	}
 	slices.SortFunc(d.requests, func(a, b ipam.Request) int { return strings.Compare(a.Service, b.Service) })
 	slices.SortFunc(d.taken, func(a, b ipam.Taken) int { return cmp.Or(a.Addr.Compare(b.Addr), strings.Compare(a.By, b.By)) })

@@ -102,6 +102,14 @@ func nodeWith(name, iface string, addresses ...string) v1alpha1.NodeNetworking {
 		Interfaces: []v1alpha1.NodeInterface{{Name: iface, Addresses: addresses}}}}
 }
 
+// hearing is a node's report with foreign hosts: pairs of an address and a hardware address.
+func hearing(n v1alpha1.NodeNetworking, pairs ...string) v1alpha1.NodeNetworking {
+	for pair := range slices.Chunk(pairs, 2) {
+		n.Status.Foreign = append(n.Status.Foreign, v1alpha1.ForeignIP{IP: pair[0], MAC: pair[1], Interface: n.Status.Interfaces[0].Name})
+	}
+	return n
+}
+
 func TestDemandOf(t *testing.T) {
 	type services = []*corev1.Service
 	for name, tc := range map[string]struct {
@@ -154,6 +162,30 @@ func TestDemandOf(t *testing.T) {
 		"what a node has on an interface is taken": {
 			nodes: []v1alpha1.NodeNetworking{nodeWith("w1", "eth0", "192.168.1.200/24", "fd00::1/64")},
 			want:  demand{taken: []ipam.Taken{taken("192.168.1.200", "node w1, interface eth0"), taken("fd00::1", "node w1, interface eth0")}},
+		},
+		"what a foreign host has is not ours to give, whoever hears it; a node that is not heard is no foreign host": {
+			nodes: []v1alpha1.NodeNetworking{
+				hearing(nodeWith("w2", "eth0"), "192.168.1.201", "02:00:00:00:00:09", "192.168.1.202", "02:00:00:00:00:01"),
+				hearing(nodeWith("w1", "eth0"), "192.168.1.201", "02:00:00:00:00:09", "10.9.9.9", "02:00:00:00:00:09"),
+				{Status: v1alpha1.NodeNetworkingStatus{Interfaces: []v1alpha1.NodeInterface{{Name: "bond0", MAC: "02:00:00:00:00:01"}}}},
+			},
+			want: demand{
+				foreign: []v1alpha1.QuarantinedIP{{IP: "192.168.1.201", IPPool: "lan-pool", MAC: "02:00:00:00:00:09", Node: "w1", Interface: "eth0"}},
+				taken: []ipam.Taken{{Addr: netip.MustParseAddr("192.168.1.201"), Foreign: true,
+					By: "the host 02:00:00:00:00:09 on the LAN, which w1 hears on eth0"}},
+			},
+		},
+		"a Service keeps what a foreign host takes later": {
+			services: services{asking("old", showing(v1alpha1.FieldManager, "192.168.1.200"))},
+			nodes:    []v1alpha1.NodeNetworking{hearing(nodeWith("w1", "eth0"), "192.168.1.200", "02:00:00:00:00:09")},
+			want: demand{requests: []ipam.Request{request("old", holds("192.168.1.200"))},
+				foreign: []v1alpha1.QuarantinedIP{{IP: "192.168.1.200", IPPool: "lan-pool", MAC: "02:00:00:00:00:09", Node: "w1", Interface: "eth0"}},
+				clashes: []ipam.Refusal{{Service: "default/old", Reason: ipam.AddressContested, Message: "192.168.1.200, which this Service has, is " +
+					"claimed by the host 02:00:00:00:00:09 on the LAN, which w1 hears on eth0 too: this Service keeps it, and one of the two has to change"}}},
+		},
+		"addresses for which the LAN was asked": {
+			nodes: []v1alpha1.NodeNetworking{{Status: v1alpha1.NodeNetworkingStatus{Free: []string{"192.168.1.200-192.168.1.203", "nonsense"}}}},
+			want:  demand{verified: []ipam.Range{{First: netip.MustParseAddr("192.168.1.200"), Last: netip.MustParseAddr("192.168.1.203")}}},
 		},
 		"nobody drives a Service of ours from its address by claiming it too: the clash is said, the address stays": {
 			services: services{asking("old", showing(v1alpha1.FieldManager, "192.168.1.200")),

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -37,7 +38,19 @@ type Options struct {
 	SpeakerImage string
 	// WithdrawAfter is how long after the ClusterNetworking was deleted its addresses are withdrawn and its speakers removed.
 	WithdrawAfter time.Duration
+	// Verification is how long a Service waits until the LAN was asked about the address that it would get.
+	Verification Verification
 }
+
+// Verification is how long Services wait until the LAN was asked about the addresses that they would get. Zero values wait for nothing.
+type Verification struct {
+	// Asked is how long while speakers report, Unasked while none does yet.
+	Asked, Unasked time.Duration
+}
+
+// DefaultVerification waits somewhat longer than a speaker takes to ask, which it does ahead of time; where no speaker has reported, for as
+// long as they may take to start: without them nobody answers for the address anyway.
+var DefaultVerification = Verification{Asked: time.Second, Unasked: 10 * time.Second}
 
 // Setup registers all reconcilers with the manager.
 func Setup(mgr ctrl.Manager, options Options) error {
@@ -93,12 +106,14 @@ func named(name string) predicate.Predicate {
 // specChanged lets changes of the spec through, not those of the status, which we write ourselves.
 var specChanged = predicate.GenerationChangedPredicate{}
 
-// interfacesChanged lets changes of a node's addresses through; other parts of its report change often.
-var interfacesChanged = predicate.Funcs{
+// surroundingsChanged lets changes through of a node's addresses, and of what it hears of others' and of free ones; other parts of its report
+// change often.
+var surroundingsChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, was := e.ObjectOld.(*v1alpha1.NodeNetworking)
 		after, is := e.ObjectNew.(*v1alpha1.NodeNetworking)
-		return !was || !is || !equality.Semantic.DeepEqual(before.Status.Interfaces, after.Status.Interfaces)
+		return !was || !is || !equality.Semantic.DeepEqual(before.Status.Interfaces, after.Status.Interfaces) ||
+			!equality.Semantic.DeepEqual(before.Status.Foreign, after.Status.Foreign) || !slices.Equal(before.Status.Free, after.Status.Free)
 	},
 }
 

@@ -172,10 +172,11 @@ func fill(cnet *v1alpha1.ClusterNetworking, reports reports, speakers seen, node
 		Generation: cnet.Generation, State: cnet.Spec.ManagementState,
 		Problems: reports.dataplane.problems, InForce: reports.dataplane.inForce, DataplaneError: errorText(reports.dataplane.err),
 		KubeProxy: reports.kubeProxy.verdict, Pools: len(cnet.Spec.IPPools), AddressesError: errorText(reports.addresses.err),
-		Clashes: refusalsOf(reports.addresses.clashes), Speakers: speakers.Speakers,
+		Clashes: refusalsOf(reports.addresses.clashes), Quarantined: quarantined(reports.addresses.foreign, reports.addresses.plan), Speakers: speakers.Speakers,
 	}
 	if plan := reports.addresses.plan; plan != nil {
 		status.IPPools, status.Addresses = poolStatus(plan.Pools)
+		status.QuarantinedIPs = reports.addresses.foreign[:min(len(reports.addresses.foreign), v1alpha1.QuarantinedIPsLimit)]
 		picture := allocatedIPs(plan.Assignments, wordsOf(nodes, speakers.alive), dataplane.MembershipPort(cnet.Spec.Speaker))
 		facts.Unannounced, facts.Remarks, facts.Split = picture.unannounced, picture.remarks, picture.split
 		status.AllocatedIPs = picture.all[:min(len(picture.all), v1alpha1.AllocatedIPsLimit)]
@@ -191,7 +192,8 @@ func fill(cnet *v1alpha1.ClusterNetworking, reports reports, speakers seen, node
 func refusalsOf(all []ipam.Refusal) []conditions.Refusal {
 	var same []conditions.Refusal
 	for _, r := range all {
-		same = append(same, conditions.Refusal{Service: r.Service, Reason: string(r.Reason), Message: r.Message})
+		same = append(same, conditions.Refusal{Service: r.Service, Reason: string(r.Reason), Message: r.Message,
+			Passing: r.Reason == ipam.AddressUnverified})
 	}
 	return same
 }
@@ -210,7 +212,11 @@ func poolStatus(pools []ipam.Usage) ([]v1alpha1.IPPoolStatus, v1alpha1.AddressSu
 	for _, p := range pools {
 		used.Add(used, p.Allocated)
 		free.Add(free, p.Available)
-		all = append(all, v1alpha1.IPPoolStatus{Name: p.Pool, Total: p.Total.String(), Allocated: p.Allocated.String(), Available: p.Available.String()})
+		pool := v1alpha1.IPPoolStatus{Name: p.Pool, Total: p.Total.String(), Allocated: p.Allocated.String(), Available: p.Available.String()}
+		if p.Quarantined.Sign() > 0 {
+			pool.Quarantined = p.Quarantined.String()
+		}
+		all = append(all, pool)
 	}
 	return all, v1alpha1.AddressSummary{Used: used.String(), Free: free.String()}
 }

@@ -36,6 +36,12 @@ type ClusterNetworkingStatus struct {
 	// +listMapKey=name
 	IPPools []IPPoolStatus `json:"ipPools,omitempty"`
 
+	// QuarantinedIPs are addresses of the pools that foreign hosts on the LAN have, in order. The first 100 are listed.
+	// +optional
+	// +listType=map
+	// +listMapKey=ip
+	QuarantinedIPs []QuarantinedIP `json:"quarantinedIPs,omitempty"`
+
 	// AllocatedIPs are the addresses that Services have, in order, with the node that answers for each. The first 500 are
 	// listed.
 	// +optional
@@ -162,6 +168,27 @@ type IPPoolStatus struct {
 	Allocated string `json:"allocated"`
 	// Available is how many of them nobody has. What somebody else has, such as a node, is neither allocated nor available.
 	Available string `json:"available"`
+	// Quarantined is how many of them are left out because a foreign host on the LAN has them: status.quarantinedIPs names it.
+	// +optional
+	Quarantined string `json:"quarantined,omitempty"`
+}
+
+// QuarantinedIPsLimit is how many addresses status.quarantinedIPs lists; status.ipPools counts them all.
+const QuarantinedIPsLimit = 100
+
+// QuarantinedIP is an address of a pool that a foreign host on the LAN has. It is given to no Service; a Service that has it keeps it.
+type QuarantinedIP struct {
+	// IP is the address.
+	IP string `json:"ip"`
+	// IPPool is the pool that it belongs to.
+	IPPool string `json:"ipPool"`
+	// MAC is the hardware address of the host that has it.
+	MAC string `json:"mac"`
+	// Node and Interface say where the host was heard.
+	Node      string `json:"node"`
+	Interface string `json:"interface"`
+	// Since is when it was seen first.
+	Since metav1.Time `json:"since"`
 }
 
 // AllocatedIP is an address that a Service has.

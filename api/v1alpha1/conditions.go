@@ -56,6 +56,8 @@ const (
 	ReasonSpeakersSplit = "SpeakersSplit"
 	// ReasonAddressesNotAnnounced says that no node answers for some allocated addresses.
 	ReasonAddressesNotAnnounced = "AddressesNotAnnounced"
+	// ReasonAddressQuarantined says, in an Event, that a foreign host on the LAN has an address of a pool.
+	ReasonAddressQuarantined = "AddressQuarantined"
 	// ReasonComplete says that no change is under way.
 	ReasonComplete = "Complete"
 	// ReasonAsExpected says that nothing needs a person.

@@ -30,12 +30,13 @@ type NodeNetworkingList struct {
 	Items           []NodeNetworking `json:"items"`
 }
 
-// AnnouncedLimit and UnannouncedLimit are how many addresses a NodeNetworking lists; the others are only counted. They keep the object well
+// AnnouncedLimit, UnannouncedLimit and ForeignLimit are how many addresses a NodeNetworking lists; the others are at most counted. They keep the object well
 // below what etcd stores as one value (1.5 MiB): an announced address takes up to 300 bytes, an unannounced one, with its sentence, a
 // thousand.
 const (
 	AnnouncedLimit   = 4000
 	UnannouncedLimit = 200
+	ForeignLimit     = 200
 )
 
 // NodeNetworkingStatus is what the speaker of one node sees.
@@ -64,6 +65,17 @@ type NodeNetworkingStatus struct {
 	// UnannouncedCount is how many they are, with those that are not listed.
 	// +optional
 	UnannouncedCount int32 `json:"unannouncedCount,omitempty"`
+	// Foreign are addresses of the pools that another host on the LAN has, the first 200 in order. Each stays for ten minutes after the host
+	// was seen there last. Lanyard does not give them out.
+	// +optional
+	// +listType=map
+	// +listMapKey=ip
+	Foreign []ForeignIP `json:"foreign,omitempty"`
+	// Free are addresses of the pools for which the speaker has asked the LAN, and nobody has answered: ranges of those that are given out
+	// next. One speaker asks for each.
+	// +optional
+	// +listType=atomic
+	Free []string `json:"free,omitempty"`
 	// Peers are the nodes whose speakers this one hears, in order, without itself.
 	// +optional
 	// +listType=set
@@ -208,6 +220,18 @@ type AnnouncedIP struct {
 	// Message says what is unusual about it, for example that only excluded nodes are left.
 	// +optional
 	Message string `json:"message,omitempty"`
+}
+
+// ForeignIP is an address of a pool that a host other than a speaker has.
+type ForeignIP struct {
+	// IP is the address.
+	IP string `json:"ip"`
+	// MAC is the host's hardware address.
+	MAC string `json:"mac"`
+	// Interface is the node's interface on which the host was heard.
+	Interface string `json:"interface"`
+	// Since is when it was seen first.
+	Since metav1.Time `json:"since"`
 }
 
 // UnannouncedIP is an address that no node answers for.

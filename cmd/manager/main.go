@@ -49,6 +49,7 @@ func parseFlags() (config, zap.Options) {
 	flag.BoolVar(&c.leaderElection, "leader-elect", true, "let one of several managers work at a time")
 	flag.StringVar(&c.apiServers, "api-servers-file", "", "a file with an API server's host:port on each line, tried before the in-cluster one")
 	var logging zap.Options
+	c.Verification = controllers.DefaultVerification
 	logging.BindFlags(flag.CommandLine)
 	flag.Parse()
 	return c, logging

@@ -59,6 +59,8 @@ type Facts struct {
 	Refusals []Refusal
 	// Clashes are the Services that keep an address which somebody else has too.
 	Clashes []Refusal
+	// Quarantined are sentences about addresses that are given to nobody, because foreign hosts have them.
+	Quarantined []string
 	// AddressesError says why assignments could not be written. Empty when they were.
 	AddressesError string
 	Speakers       Speakers
@@ -73,6 +75,8 @@ type Facts struct {
 // Refusal is a Service that does not have what it asks for, or not alone, and why.
 type Refusal struct {
 	Service, Reason, Message string
+	// Passing means that it ends by itself in a moment.
+	Passing bool
 }
 
 // Speakers counts the speakers and names those that are missing.
@@ -140,12 +144,20 @@ func ipPools(f Facts) Verdict {
 	case f.AddressesError != "":
 		return Verdict{Failing, v1alpha1.ReasonApplyFailed, f.AddressesError + "; it is tried again"}
 	case len(f.Refusals) > 0:
-		return Verdict{Failing, v1alpha1.ReasonServicesPending, refusals(f.Refusals) + clashes(f)}
+		return Verdict{pending(f.Refusals), v1alpha1.ReasonServicesPending, refusals(f.Refusals) + clashes(f)}
 	case f.Pools == 0:
 		return Verdict{Settled, v1alpha1.ReasonNotManaged, "spec.ipPools is empty: Services of type LoadBalancer get no address" + clashes(f)}
 	default:
 		return Verdict{Settled, v1alpha1.ReasonReady, "every Service that asks for an address has one" + clashes(f)}
 	}
+}
+
+// pending says whether Services without an address get one by themselves.
+func pending(all []Refusal) Standing {
+	if slices.ContainsFunc(all, func(r Refusal) bool { return !r.Passing }) {
+		return Failing
+	}
+	return Working
 }
 
 func refusals(all []Refusal) string {
@@ -156,12 +168,17 @@ func refusals(all []Refusal) string {
 	return first(texts, "Service")
 }
 
-// clashes are a remark, for whoever lists somebody's address among its externalIPs must not turn the summary red.
+// clashes are a remark, as what is quarantined is: whoever lists somebody's address among its externalIPs, or takes one on the LAN, must not
+// turn the summary red.
 func clashes(f Facts) string {
-	if len(f.Clashes) == 0 {
-		return ""
+	var remark string
+	if len(f.Clashes) > 0 {
+		remark = "; " + refusals(f.Clashes)
 	}
-	return "; " + refusals(f.Clashes)
+	if len(f.Quarantined) > 0 {
+		remark += "; not given out: " + first(f.Quarantined, "address")
+	}
+	return remark
 }
 
 func problems(f Facts) string {

@@ -77,6 +77,20 @@ func TestFor(t *testing.T) {
 				is("Degraded", yes, "ServicesPending", "a/1 (PoolExhausted): full; a/2 (PoolExhausted): full; a/3 (PoolExhausted): full; and 2 more of this kind (Service)"),
 			},
 		},
+		"a Service that waits for the LAN to be asked is progress, and what foreign hosts have is a remark": {
+			facts: func(f *Facts) {
+				f.Refusals = []Refusal{{Service: "a/1", Reason: "AddressUnverified", Message: "wait", Passing: true}}
+				f.Quarantined = []string{"10.0.0.1, which the host 02:00:00:00:00:09 has"}
+			},
+			want: []metav1.Condition{
+				is("Ready", no, "ServicesPending", "IPPoolsReady: a/1 (AddressUnverified): wait; not given out: 10.0.0.1, which the host 02:00:00:00:00:09 has"),
+				kubeProxyReady,
+				is("IPPoolsReady", no, "ServicesPending", "a/1 (AddressUnverified): wait; not given out: 10.0.0.1, which the host 02:00:00:00:00:09 has"),
+				speakersReady,
+				is("Progressing", yes, "ServicesPending", "a/1 (AddressUnverified): wait; not given out: 10.0.0.1, which the host 02:00:00:00:00:09 has"),
+				fine,
+			},
+		},
 		"a kube-proxy roll under way is progress, not damage": {
 			facts: func(f *Facts) {
 				f.KubeProxy = Verdict{Working, v1alpha1.ReasonRollingOut, "1 of 3 nodes run mode nftables; waiting for k8s-wl-01"}

@@ -50,6 +50,17 @@ const (
 	Leaving
 )
 
+// Patience says whether a request takes an address that may be somebody else's.
+type Patience int
+
+// The patiences.
+const (
+	// Hasty takes any address that is not known to be somebody's: it has waited, or nobody can ask.
+	Hasty Patience = iota
+	// Patient takes only addresses for which the LAN was asked.
+	Patient
+)
+
 // Request is what one Service asks for.
 type Request struct {
 	// Service is NAMESPACE/NAME.
@@ -60,6 +71,8 @@ type Request struct {
 	Families []Family
 	Need     Need
 	Standing Standing
+	// Patience says whether it waits until the LAN was asked about an address that it would get.
+	Patience Patience
 	// Holds are the addresses that the Service shows already. They are never taken from it.
 	Holds []netip.Addr
 	// Remembers are addresses that the Service once had. While it waits it gets one of them back if the address is in a pool and
@@ -72,6 +85,8 @@ type Taken struct {
 	Addr netip.Addr
 	// By says by whom, as a person would ("Service default/web", "node k8s-cp-01, interface eth0").
 	By string
+	// Foreign means that it is a host that the cluster knows nothing of.
+	Foreign bool
 }
 
 // Holding is an address that a Service has.
@@ -100,6 +115,8 @@ const (
 	AddressTaken Reason = "AddressTaken"
 	// AddressContested: somebody outside has it too, and the Service keeps it.
 	AddressContested Reason = "AddressContested"
+	// AddressUnverified: the LAN is still being asked whether anybody has the address that it would get.
+	AddressUnverified Reason = "AddressUnverified"
 )
 
 // Refusal says why a Service lacks an address.
@@ -109,10 +126,11 @@ type Refusal struct {
 	Message string
 }
 
-// Usage is how far a pool is used. What somebody outside has is neither allocated nor available.
+// Usage is how far a pool is used. What somebody outside has is neither allocated nor available; where that is a foreign host, it is
+// quarantined.
 type Usage struct {
-	Pool                        string
-	Total, Allocated, Available *big.Int
+	Pool                                     string
+	Total, Allocated, Available, Quarantined *big.Int
 }
 
 // Result is a plan: what every Service has, who got nothing and why, and what is left.
@@ -124,14 +142,15 @@ type Result struct {
 
 // Plan gives every request its addresses: first everyone keeps what they hold, the older first where two hold the same; then who
 // lacks something gets the lowest free address of the first pool that has one, the longest-waiting first. The result does not
-// depend on the order of requests, and is in the order of Service names.
-func Plan(pools []Pool, requests []Request, taken []Taken) Result {
+// depend on the order of requests, and is in the order of Service names. Verified are the addresses for which the LAN was asked.
+func Plan(pools []Pool, requests []Request, taken []Taken, verified []Range) Result {
 	ordered := slices.SortedFunc(slices.Values(requests), func(a, b Request) int {
 		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Service, b.Service))
 	})
-	p := planner{pools: pools, owners: map[netip.Addr]string{}, next: map[*Range]netip.Addr{}}
+	p := planner{pools: pools, verified: verified, owners: map[netip.Addr]string{}, foreign: map[netip.Addr]bool{}, next: map[*Range]netip.Addr{}}
 	for _, t := range taken {
 		p.owners[t.Addr] = t.By
+		p.foreign[t.Addr] = t.Foreign
 	}
 	held := make(map[string][]Holding, len(ordered))
 	var result Result
@@ -160,9 +179,11 @@ func Plan(pools []Pool, requests []Request, taken []Taken) Result {
 
 // planner is the state of one Plan.
 type planner struct {
-	pools []Pool
-	// owners says who has each address that is not free.
-	owners map[netip.Addr]string
+	pools    []Pool
+	verified []Range
+	// owners says who has each address that is not free, foreign whether that is a foreign host.
+	owners  map[netip.Addr]string
+	foreign map[netip.Addr]bool
 	// next is, per range, the lowest address that may be free: nothing is freed within a plan, so it only rises.
 	next map[*Range]netip.Addr
 }
@@ -217,7 +238,7 @@ func (p *planner) complete(r Request, held []Holding) ([]Holding, *Refusal) {
 		if serves(held, f) {
 			continue
 		}
-		h, refusal := p.lowestFree(f, r.Service)
+		h, refusal := p.lowestFree(f, r)
 		if refusal != nil {
 			lacking = cmp.Or(lacking, refusal)
 			continue
@@ -250,7 +271,8 @@ func inFamilyOrder(all []Holding, families []Family) []Holding {
 }
 
 // lowestFree returns the lowest free address of the first pool that has one of the family.
-func (p *planner) lowestFree(f Family, service string) (Holding, *Refusal) {
+func (p *planner) lowestFree(f Family, r Request) (Holding, *Refusal) {
+	service := r.Service
 	var full []string
 	for i := range p.pools {
 		pool := &p.pools[i]
@@ -258,7 +280,12 @@ func (p *planner) lowestFree(f Family, service string) (Holding, *Refusal) {
 			continue
 		}
 		for j := range pool.Ranges {
-			if a, ok := p.lowestFreeIn(&pool.Ranges[j], f); ok {
+			a, ok := p.lowestFreeIn(&pool.Ranges[j], f)
+			if ok && r.Patience == Patient && !slices.ContainsFunc(p.verified, func(v Range) bool { return v.Contains(a) }) {
+				return Holding{}, &Refusal{Service: service, Reason: AddressUnverified, Message: fmt.Sprintf(
+					"%s is next, and the speakers are asking the LAN whether anybody has it", a)}
+			}
+			if ok {
 				return Holding{Addr: a, Pool: pool.Name}, nil
 			}
 		}
@@ -272,8 +299,23 @@ func (p *planner) lowestFree(f Family, service string) (Holding, *Refusal) {
 			"no pool has %s addresses: add a range to spec.ipPools, or ask for the other family in the Service's ipFamilies", f)}
 	default:
 		return Holding{}, &Refusal{Service: service, Reason: PoolExhausted, Message: fmt.Sprintf(
-			"every %s address of pool %s is in use: add a range to spec.ipPools, or delete a Service that is not needed", f, strings.Join(full, ", "))}
+			"every %s address of pool %s is in use%s: add a range to spec.ipPools, or delete a Service that is not needed", f, strings.Join(full, ", "),
+			p.byForeigners(f))}
 	}
+}
+
+// byForeigners says how many addresses of a family foreign hosts have; nothing when they have none.
+func (p *planner) byForeigners(f Family) string {
+	n := 0
+	for a, foreign := range p.foreign {
+		if _, pooled := poolOf(p.pools, a); foreign && pooled && familyOf(a) == f {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d by foreign hosts, see status.quarantinedIPs)", n)
 }
 
 // lowestFreeIn returns the lowest free address of the range, and remembers how far it looked.
@@ -305,13 +347,17 @@ func (p *planner) usage(assignments []Assignment) []Usage {
 	}
 	var all []Usage
 	for _, pool := range p.pools {
-		owned := int64(0)
+		owned, foreign := int64(0), int64(0)
 		for a := range p.owners {
-			if pool.Contains(a) {
-				owned++
+			if !pool.Contains(a) {
+				continue
+			}
+			owned++
+			if p.foreign[a] {
+				foreign++
 			}
 		}
-		u := Usage{Pool: pool.Name, Total: pool.Size(), Allocated: big.NewInt(allocated[pool.Name])}
+		u := Usage{Pool: pool.Name, Total: pool.Size(), Allocated: big.NewInt(allocated[pool.Name]), Quarantined: big.NewInt(foreign)}
 		u.Available = new(big.Int).Sub(u.Total, big.NewInt(owned))
 		all = append(all, u)
 	}

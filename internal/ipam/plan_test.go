@@ -22,6 +22,12 @@ func wants(service string, created time.Time, holds ...string) Request {
 	return Request{Service: service, Created: created, Families: []Family{IPv4}, Holds: addrs(holds...)}
 }
 
+// patient is a request that waits until the LAN was asked.
+func patient(r Request) Request {
+	r.Patience = Patient
+	return r
+}
+
 func has(service, pool string, texts ...string) Assignment {
 	a := Assignment{Service: service}
 	for _, addr := range addrs(texts...) {
@@ -38,6 +44,7 @@ func TestPlan(t *testing.T) {
 		pools           []Pool
 		requests        []Request
 		taken           []Taken
+		verified        []Range
 		wantAssignments []Assignment
 		wantRefusals    []Refusal
 	}{
@@ -142,9 +149,36 @@ func TestPlan(t *testing.T) {
 			wantAssignments: []Assignment{{Service: "a/dual", Addresses: []Holding{
 				{Addr: netip.MustParseAddr("192.168.1.202"), Pool: "lan"}, {Addr: netip.MustParseAddr("fd00::"), Pool: "six"}}}},
 		},
+		"what a foreign host has is given to nobody": {
+			pools: tutorial, requests: []Request{wants("a/1", at(1)), wants("a/2", at(2)), wants("a/3", at(3))},
+			taken:           []Taken{{Addr: netip.MustParseAddr("192.168.1.200"), By: "the host 02:00:00:00:00:09", Foreign: true}},
+			wantAssignments: []Assignment{has("a/1", "lan", "192.168.1.201"), has("a/2", "lan", "192.168.1.202")},
+			wantRefusals: []Refusal{{Service: "a/3", Reason: PoolExhausted, Message: "every IPv4 address of pool lan is in use (1 by foreign hosts, " +
+				"see status.quarantinedIPs): add a range to spec.ipPools, or delete a Service that is not needed"}},
+		},
+		"who is patient waits until the LAN was asked for the next address, and takes no later one instead": {
+			pools: tutorial, requests: []Request{patient(wants("a/1", at(1)))}, verified: []Range{mustRange(t, "192.168.1.201-192.168.1.202")},
+			wantRefusals: []Refusal{{Service: "a/1", Reason: AddressUnverified,
+				Message: "192.168.1.200 is next, and the speakers are asking the LAN whether anybody has it"}},
+		},
+		"and gets it then": {
+			pools: tutorial, requests: []Request{patient(wants("a/1", at(1)))}, verified: []Range{mustRange(t, "192.168.1.200-192.168.1.200")},
+			wantAssignments: []Assignment{has("a/1", "lan", "192.168.1.200")},
+		},
+		"who has waited long enough takes it, and who waits does not stand in its way": {
+			pools: tutorial, requests: []Request{patient(wants("a/1", at(1))), wants("a/2", at(2))},
+			wantAssignments: []Assignment{has("a/2", "lan", "192.168.1.200")},
+			wantRefusals: []Refusal{{Service: "a/1", Reason: AddressUnverified,
+				Message: "192.168.1.200 is next, and the speakers are asking the LAN whether anybody has it"}},
+		},
+		"what is held, or remembered, needs no verification": {
+			pools: tutorial, requests: []Request{patient(wants("a/1", at(1), "192.168.1.200")),
+				patient(Request{Service: "a/2", Created: at(2), Families: []Family{IPv4}, Remembers: addrs("192.168.1.202")})},
+			wantAssignments: []Assignment{has("a/1", "lan", "192.168.1.200"), has("a/2", "lan", "192.168.1.202")},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Plan(tc.pools, tc.requests, tc.taken)
+			got := Plan(tc.pools, tc.requests, tc.taken, tc.verified)
 			if diff := cmp.Diff(tc.wantAssignments, got.Assignments, compareAddr); diff != "" {
 				t.Errorf("assignments (-want +got):\n%s", diff)
 			}
@@ -160,11 +194,12 @@ func TestPlan(t *testing.T) {
 func TestPlanCountsPools(t *testing.T) {
 	pools := []Pool{{Name: "lan", Ranges: []Range{mustRange(t, "192.168.1.200-192.168.1.210")}}, {Name: "six", Ranges: []Range{mustRange(t, "fd00::/64")}}}
 	got := Plan(pools, []Request{wants("a/1", at(1)), wants("a/drained", at(2), "10.0.0.1")},
-		[]Taken{{Addr: netip.MustParseAddr("192.168.1.205"), By: "node n, interface eth0"}}).Pools
+		[]Taken{{Addr: netip.MustParseAddr("192.168.1.205"), By: "node n, interface eth0"},
+			{Addr: netip.MustParseAddr("192.168.1.206"), By: "a host", Foreign: true}, {Addr: netip.MustParseAddr("10.9.9.9"), Foreign: true}}, nil).Pools
 	huge, _ := new(big.Int).SetString("18446744073709551616", 10)
 	want := []Usage{
-		{Pool: "lan", Total: big.NewInt(11), Allocated: big.NewInt(1), Available: big.NewInt(9)},
-		{Pool: "six", Total: huge, Allocated: big.NewInt(0), Available: huge},
+		{Pool: "lan", Total: big.NewInt(11), Allocated: big.NewInt(1), Available: big.NewInt(8), Quarantined: big.NewInt(1)},
+		{Pool: "six", Total: huge, Allocated: big.NewInt(0), Available: huge, Quarantined: big.NewInt(0)},
 	}
 	if diff := cmp.Diff(want, got, compareBig); diff != "" {
 		t.Errorf("usage (-want +got):\n%s", diff)
@@ -207,9 +242,9 @@ func checkStep(t *testing.T, rng *rand.Rand, pools []Pool, holds map[string]Requ
 	for _, r := range holds {
 		requests = append(requests, r)
 	}
-	got := Plan(pools, requests, nil)
+	got := Plan(pools, requests, nil, nil)
 	rng.Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
-	if diff := cmp.Diff(got, Plan(pools, requests, nil), compareAddr, compareBig); diff != "" {
+	if diff := cmp.Diff(got, Plan(pools, requests, nil, nil), compareAddr, compareBig); diff != "" {
 		t.Errorf("the order of requests matters (-first +second):\n%s", diff)
 	}
 	owners := map[netip.Addr]string{}

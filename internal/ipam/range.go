@@ -76,4 +76,17 @@ func (r Range) Size() *big.Int {
 	return last.Sub(last, first).Add(last, big.NewInt(1))
 }
 
+// Intervals joins addresses, which are in order, to as few ranges as possible.
+func Intervals(addrs []netip.Addr) []Range {
+	var all []Range
+	for _, a := range addrs {
+		if last := len(all) - 1; last >= 0 && all[last].Last.Next() == a {
+			all[last].Last = a
+			continue
+		}
+		all = append(all, Range{First: a, Last: a})
+	}
+	return all
+}
+
 func (r Range) String() string { return r.First.String() + "-" + r.Last.String() }

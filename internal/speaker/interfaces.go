@@ -46,7 +46,7 @@ type responders struct {
 	log      logr.Logger
 	counters responder.Counters
 	// seen is told what others say of addresses.
-	seen func(responder.Sighting)
+	seen func(iface string, s responder.Sighting)
 	// failed wakes the loop after a responder ended.
 	failed chan<- struct{}
 
@@ -114,7 +114,9 @@ func (r *responders) fail(name string, why error, opened, now time.Time) {
 
 // start opens a responder. One that cannot be opened is tried again a little later.
 func (r *responders) start(ctx context.Context, i links.Interface, now time.Time) {
-	arp, err := responder.ListenARP(i.Index, i.MAC, responder.Config{Counters: r.counters, Seen: r.seen})
+	arp, err := responder.ListenARP(i.Index, i.MAC, responder.Config{
+		Counters: r.counters, Seen: func(s responder.Sighting) { r.seen(i.Name, s) },
+	})
 	if err != nil {
 		r.fail(i.Name, err, now, now)
 		return

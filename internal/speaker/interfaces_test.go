@@ -80,7 +80,7 @@ func newResponders(t *testing.T) (r *responders, failed <-chan struct{}) {
 	t.Helper()
 	signals := make(chan struct{}, 1)
 	none := func() {}
-	return &responders{log: testr.New(t), failed: signals, tasks: map[string]*running{}, troubles: map[string]trouble{},
+	return &responders{log: testr.New(t), failed: signals, seen: func(string, responder.Sighting) {}, tasks: map[string]*running{}, troubles: map[string]trouble{},
 		counters: responder.Counters{Replied: none, Announced: none, Unsent: none, Dropped: func(responder.Drop) {}}}, signals
 }
 

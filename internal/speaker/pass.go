@@ -52,6 +52,9 @@ func (s *Speaker) act(ctx context.Context, r *responders, interfaces []links.Int
 	hosts := hostsAround(interfaces, s.gateways(), snap)
 	s.around.watch(hosts, r.asker())
 	r.hear(listened(snap, hosts), now)
+	foreign, _ := s.lookout.found()
+	s.lookout.watch(snap.pools, around, ahead(snap, foreign), r.asker())
+	seen.foreign, seen.free = s.lookout.found()
 	verdicts := decide(snap)
 	s.take(verdicts, now)
 	s.apply(r, verdicts, snap, segments, around, now)
@@ -215,8 +218,10 @@ func segmentsOf(interfaces []links.Interface, answers func(name string) bool) []
 }
 
 // see takes in what others say on the wire.
-func (s *Speaker) see(sighting responder.Sighting) {
-	s.around.heard(sighting, time.Now())
+func (s *Speaker) see(iface string, sighting responder.Sighting) {
+	now := time.Now()
+	s.around.heard(sighting, now)
+	s.lookout.heard(iface, sighting, now)
 	s.seen.note(sighting)
 }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/ipam"
 	"github.com/lanyard-dev/lanyard/internal/links"
 	"github.com/lanyard-dev/lanyard/internal/membership"
 )
@@ -32,6 +33,9 @@ type observation struct {
 	members    map[string]membership.Member
 	// mute says what keeps interfaces with carrier from being answered on, by name.
 	mute map[string]string
+	// foreign are the addresses of pools that hosts other than speakers have, free those that the LAN was asked for and nobody has.
+	foreign map[netip.Addr]foreigner
+	free    []netip.Addr
 }
 
 // statusOf returns the observation as the status of the node's NodeNetworking, without kube-proxy.
@@ -73,7 +77,22 @@ func statusOf(o observation) v1alpha1.NodeNetworkingStatus {
 	}
 	//nolint:gosec // all are small
 	status.AnnouncedCount, status.UnannouncedCount, status.PeersCount = int32(len(announced)), int32(len(unannounced)), int32(len(status.Peers))
+	status.Foreign = foreignIPs(o.foreign)
+	for _, r := range ipam.Intervals(o.free) {
+		status.Free = append(status.Free, r.String())
+	}
 	return status
+}
+
+// foreignIPs are those addresses as they are reported, the first in order.
+func foreignIPs(foreign map[netip.Addr]foreigner) []v1alpha1.ForeignIP {
+	var all []v1alpha1.ForeignIP
+	for _, addr := range slices.SortedFunc(maps.Keys(foreign), netip.Addr.Compare) {
+		f := foreign[addr]
+		all = append(all, v1alpha1.ForeignIP{IP: addr.String(), MAC: f.mac.String(), Interface: f.iface,
+			Since: metav1.Time{Time: f.since.Truncate(time.Second).UTC()}})
+	}
+	return all[:min(len(all), v1alpha1.ForeignLimit)]
 }
 
 // whyMute completes why nobody announces an address, where this node has an interface for it and cannot answer there.
@@ -87,8 +106,8 @@ func (o observation) whyMute(addr netip.Addr) string {
 	return ""
 }
 
-// The pace of reports: the first after a quiet time goes out at once, further ones at most every reportEvery; one that fails is tried
-// again, first soon, then at most every reportEvery.
+// The pace of reports: the first after a quiet time goes out at once, and so does one that the manager waits for; further ones at most every
+// reportEvery; one that fails is tried again, first soon, then at most every reportEvery.
 const (
 	reportEvery = time.Second
 	reportRetry = 200 * time.Millisecond
@@ -110,14 +129,21 @@ type reporter struct {
 	// observed says that a pass of the loop has told what it found. Before, a report would say that nobody is heard and nothing announced.
 	observed bool
 	updated  chan struct{}
+	// hurry ends the pause between reports: the manager waits for what changed.
+	hurry chan struct{}
 }
 
 // observe changes what is reported next to what a pass has found.
 func (r *reporter) observe(change func(*v1alpha1.NodeNetworkingStatus)) {
 	r.mu.Lock()
 	r.observed = true
+	foreign, free := r.latest.Foreign, r.latest.Free
 	r.mu.Unlock()
 	r.update(change)
+	latest := r.next()
+	if !equality.Semantic.DeepEqual(foreign, latest.Foreign) || !slices.Equal(free, latest.Free) {
+		wake(r.hurry) // a Service may wait for an address
+	}
 }
 
 // update changes what is reported next, which is written once a pass has told what it found.
@@ -184,6 +210,7 @@ func (r *reporter) keepWriting(ctx context.Context) (written *v1alpha1.NodeNetwo
 		case <-ctx.Done():
 			return written
 		case <-time.After(wait):
+		case <-r.hurry:
 		}
 	}
 }

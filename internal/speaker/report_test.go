@@ -201,6 +201,43 @@ func TestNothingIsReportedBeforeTheFirstPass(t *testing.T) {
 	})
 }
 
+// TestWhatAServiceWaitsForIsReportedAtOnce: which addresses are free, and which a foreign host has. Other changes wait for their turn.
+func TestWhatAServiceWaitsForIsReportedAtOnce(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.NodeNetworkingStatus)
+		at     time.Duration
+	}{
+		"free addresses": {func(s *v1alpha1.NodeNetworkingStatus) { s.Free = []string{"192.168.1.200-192.168.1.210"} }, 0},
+		"a foreign host": {func(s *v1alpha1.NodeNetworkingStatus) { s.Foreign = []v1alpha1.ForeignIP{{IP: "192.168.1.200"}} }, 0},
+		"a peer":         {func(s *v1alpha1.NodeNetworkingStatus) { s.Peers = []string{"w2"} }, reportEvery},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := apiServer(t, onNode("w1"))
+				r := &reporter{client: c, node: "w1", log: testr.New(t), updated: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- r.run(ctx) }()
+				r.observe(func(s *v1alpha1.NodeNetworkingStatus) { s.ConfigurationGeneration = 7 })
+				synctest.Wait()
+				start := time.Now()
+				want := v1alpha1.NodeNetworkingStatus{ConfigurationGeneration: 7}
+				tc.change(&want)
+				r.observe(func(s *v1alpha1.NodeNetworkingStatus) { *s = want })
+				synctest.Wait()
+				awaitReport(t, c, want)
+				if at := time.Since(start).Truncate(100 * time.Millisecond); at != tc.at {
+					t.Errorf("reported after %v, want %v", at, tc.at)
+				}
+				cancel()
+				if err := <-ended; err != nil {
+					t.Errorf("it ended with %v", err)
+				}
+			})
+		})
+	}
+}
+
 // TestASpeakerIsReadyOnceItHasReported: who waits until it is ready, as a person does after an installation, may then read who announces.
 func TestASpeakerIsReadyOnceItHasReported(t *testing.T) {
 	s := newSpeaker(t, nil, nil)

@@ -82,10 +82,11 @@ type Speaker struct {
 	// since is when each address of ours was taken over.
 	since map[netip.Addr]time.Time
 	// claims are what this node claims; nil until the first pass has taken up what the others have kept for it.
-	claims *claims
-	seen   *sightings
-	around *vicinity
-	pulse  pulse
+	claims  *claims
+	seen    *sightings
+	around  *vicinity
+	lookout *lookout
+	pulse   pulse
 
 	// departing is set when the speaker ends; gone is closed once it claims nothing then.
 	departing atomic.Bool
@@ -100,10 +101,11 @@ func New(
 ) *Speaker {
 	s := &Speaker{
 		config: config, cache: c, source: source{reader: c, namespace: config.Namespace}, join: join, log: log, metrics: metrics,
-		report: &reporter{client: writer, node: config.Node, log: log, updated: make(chan struct{}, 1)},
+		report: &reporter{client: writer, node: config.Node, log: log, updated: make(chan struct{}, 1), hurry: make(chan struct{}, 1)},
 		dirty:  make(chan struct{}, 1), since: map[netip.Addr]time.Time{}, gone: make(chan struct{}),
 		joined: make(chan struct{}),
 	}
+	s.lookout = newLookout(s.dirty)
 	s.seen, s.around = &sightings{wake: s.dirty, waiting: map[responder.Sighting]bool{}}, newVicinity(s.dirty)
 	s.witness = newWitness(config, s.source, log, func(heard v1alpha1.NodeKubeProxy) {
 		s.report.update(func(status *v1alpha1.NodeNetworkingStatus) { status.KubeProxy = heard })
@@ -137,6 +139,7 @@ func (s *Speaker) Run(ended context.Context) error {
 	tasks.Go(func() error { return links.Watch(ctx, s.dirty) })
 	tasks.Go(func() error { return s.report.run(ctx) })
 	tasks.Go(func() error { return s.around.run(ctx) })
+	tasks.Go(func() error { return s.lookout.run(ctx) })
 	tasks.Go(func() error {
 		if err := s.watchCluster(ctx); err != nil {
 			return err // which ends the other tasks, and the program: it is started anew

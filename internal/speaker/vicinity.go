@@ -1,6 +1,7 @@
 package speaker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -30,6 +31,11 @@ const (
 type host struct {
 	iface string
 	addr  netip.Addr
+}
+
+// compare orders hosts by interface and address.
+func (h host) compare(other host) int {
+	return cmp.Or(strings.Compare(h.iface, other.iface), h.addr.Compare(other.addr))
 }
 
 // hostsAround returns whom to ask on which interface: the routers and the nodes whose addresses lie in its subnets. Whose speaker was lost is

@@ -12,9 +12,12 @@ import (
 	"github.com/lanyard-dev/lanyard/internal/responder"
 )
 
-// announceAgain is how often an address is announced at most because somebody else was seen to have it. An announcement is repeated for
-// three seconds as it is.
-const announceAgain = time.Second
+// How often an address is announced at most because somebody else was seen to have it: another speaker, which lets go within a moment, or a
+// foreign host, which may never do (RFC 5227, sections 1.1 and 2.4, case c). An announcement is repeated for three seconds as it is.
+const (
+	announceAgain  = time.Second
+	defendInterval = 10 * time.Second
+)
 
 // While this node hears so few others that it may be cut off, it asks the wire every doubtEvery whether somebody else answers for what it
 // has, for doubtAtOnce addresses at a time: once it is connected again, it lets go before gossip has found the others.
@@ -71,12 +74,20 @@ func (c *claims) see(seen map[responder.Sighting]bool, around neighbours, now ti
 			k.claim = election.Claim{} // it is taken over by whom gossip said to take it: that it has it, gossip may say later
 		case k.claim.Stage == election.Held && claimed && c.cutOff && !heard:
 			k.claim = election.Claim{} // those who hear each other have taken it over
-		case k.claim.Stage == election.Held && claimed && now.Sub(k.announced) >= announceAgain:
+		case k.claim.Stage == election.Held && claimed && now.Sub(k.announced) >= pauseOf(heard):
 			k.announced = now
 			again = append(again, sighting.Addr)
 		}
 	}
 	return again
+}
+
+// pauseOf is how long an address is not announced again because of a speaker that is heard, or of somebody else.
+func pauseOf(heard bool) time.Duration {
+	if heard {
+		return announceAgain
+	}
+	return defendInterval
 }
 
 // occupant is what a sighting says of an address that is being taken over, asked for from the hardware address at. Of two strangers that ask,

@@ -173,8 +173,8 @@ func TestWhatIsSeenOfAnAddressThatIsAnswered(t *testing.T) {
 	}
 }
 
-// TestAnAddressIsAnnouncedAgainOnceASecond at most: of two that both insist neither would ever be silent.
-func TestAnAddressIsAnnouncedAgainOnceASecond(t *testing.T) {
+// TestAnAddressIsNotAnnouncedAgainAtOnce: of two that both insist neither would ever be silent. A speaker lets go soon, a foreign host may not.
+func TestAnAddressIsNotAnnouncedAgainAtOnce(t *testing.T) {
 	both := saw(highMAC, responder.Claimed, sought)
 	maps.Copy(both, saw(lowMAC, responder.Claimed, sought))
 	c := deciding(ms(0), claiming(sought, "eth0", election.Held), claiming(spare, "eth0", election.Held))
@@ -184,11 +184,13 @@ func TestAnAddressIsAnnouncedAgainOnceASecond(t *testing.T) {
 		seen map[responder.Sighting]bool
 		want []netip.Addr
 	}{
-		{"two claim it at once", 0, both, addrs("192.168.1.200")},
-		{"another address has a second of its own", 500, saw(lowMAC, responder.Claimed, spare), addrs("192.168.1.201")},
-		{"one claims the first again", 999, saw(lowMAC, responder.Claimed, sought), nil},
-		{"a second is over", 1000, saw(lowMAC, responder.Claimed, sought), addrs("192.168.1.200")},
-		{"the next one is not", 1999, both, nil},
+		{"two hosts claim it at once", 0, both, addrs("192.168.1.200")},
+		{"another address has a time of its own", 500, saw(lowMAC, responder.Claimed, spare), addrs("192.168.1.201")},
+		{"one host claims the first again", 9999, saw(lowMAC, responder.Claimed, sought), nil},
+		{"ten seconds are over", 10_000, saw(lowMAC, responder.Claimed, sought), addrs("192.168.1.200")},
+		{"the next ones are not", 10_999, both, nil},
+		{"a speaker claims it", 10_999, saw(peerMAC, responder.Claimed, sought), nil},
+		{"a second is over", 11_000, saw(peerMAC, responder.Claimed, sought), addrs("192.168.1.200")},
 	} {
 		if diff := cmp.Diff(step.want, c.see(step.seen, vantage(), ms(step.at)), compareValues); diff != "" {
 			t.Errorf("%s: announced again (-want +got):\n%s", step.what, diff)
