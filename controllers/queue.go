@@ -14,10 +14,6 @@ type queue struct {
 	since        map[types.UID]time.Time
 }
 
-func newQueue(v Verification) *queue {
-	return &queue{verification: v, since: map[types.UID]time.Time{}}
-}
-
 // line gives each request that lacks an address its patience: for a while it waits until the LAN was asked. It returns when the first of them
 // loses it; 0 when none has any. Reported says that speakers can ask.
 func (q *queue) line(d demand, reported bool, now time.Time) (again time.Duration) {

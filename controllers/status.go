@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,10 +28,13 @@ type StatusReconciler struct {
 	client    client.Client
 	board     *board
 	namespace string
+	recorder  events.EventRecorder
+	// announcers are the nodes that Events have named last.
+	announcers announcers
 }
 
 func newStatusReconciler(mgr ctrl.Manager, b *board, o Options) *StatusReconciler {
-	return &StatusReconciler{client: mgr.GetClient(), board: b, namespace: o.Namespace}
+	return &StatusReconciler{client: mgr.GetClient(), board: b, namespace: o.Namespace, recorder: mgr.GetEventRecorder("lanyard")}
 }
 
 // SetupWithManager registers the reconciler. It sees its own writes too, so that a status that somebody else edits, or that a pass made from
@@ -67,7 +71,10 @@ func (r *StatusReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	next := cnet.DeepCopy()
-	fill(next, reports, speakers, nodes.Items)
+	all := fill(next, reports, speakers, nodes.Items)
+	if err := r.announce(ctx, all); err != nil {
+		return ctrl.Result{}, err
+	}
 	if equality.Semantic.DeepEqual(cnet.Status, next.Status) {
 		return ctrl.Result{}, nil
 	}
@@ -161,8 +168,9 @@ func missingSpeakers(desired int, pods []corev1.Pod, nodes []corev1.Node) []cond
 	return missing
 }
 
-// fill makes the object's status. While addresses cannot be read, it goes on saying what it last said of them.
-func fill(cnet *v1alpha1.ClusterNetworking, reports reports, speakers seen, nodes []v1alpha1.NodeNetworking) {
+// fill makes the object's status, and returns all allocated addresses, of which it lists the first. While addresses cannot be read, it goes on
+// saying what it last said of them.
+func fill(cnet *v1alpha1.ClusterNetworking, reports reports, speakers seen, nodes []v1alpha1.NodeNetworking) []v1alpha1.AllocatedIP {
 	status := &cnet.Status
 	status.ObservedGeneration = cnet.Generation
 	status.KubeProxy = reports.kubeProxy.status
@@ -174,11 +182,13 @@ func fill(cnet *v1alpha1.ClusterNetworking, reports reports, speakers seen, node
 		KubeProxy: reports.kubeProxy.verdict, Pools: len(cnet.Spec.IPPools), AddressesError: errorText(reports.addresses.err),
 		Clashes: refusalsOf(reports.addresses.clashes), Quarantined: quarantined(reports.addresses.foreign, reports.addresses.plan), Speakers: speakers.Speakers,
 	}
+	all := status.AllocatedIPs
 	if plan := reports.addresses.plan; plan != nil {
 		status.IPPools, status.Addresses = poolStatus(plan.Pools)
 		status.QuarantinedIPs = reports.addresses.foreign[:min(len(reports.addresses.foreign), v1alpha1.QuarantinedIPsLimit)]
 		picture := allocatedIPs(plan.Assignments, wordsOf(nodes, speakers.alive), dataplane.MembershipPort(cnet.Spec.Speaker))
 		facts.Unannounced, facts.Remarks, facts.Split = picture.unannounced, picture.remarks, picture.split
+		all = picture.all
 		status.AllocatedIPs = picture.all[:min(len(picture.all), v1alpha1.AllocatedIPsLimit)]
 		status.AllocatedIPsOmitted = int32(len(picture.all) - len(status.AllocatedIPs)) //nolint:gosec // at most the number of Services
 		facts.Refusals = refusalsOf(plan.Refusals)
@@ -186,6 +196,7 @@ func fill(cnet *v1alpha1.ClusterNetworking, reports reports, speakers seen, node
 	for _, c := range conditions.For(facts) {
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
+	return all
 }
 
 // refusalsOf returns refusals as conditions speak of them.

@@ -32,7 +32,7 @@ func allocatedIPs(assignments []ipam.Assignment, w words, port int) addressPictu
 		ip := v1alpha1.AllocatedIP{IP: h.Addr.String(), IPPool: h.Pool, Services: []string{h.service}}
 		by, announced := w.announced[ip.IP]
 		if announced {
-			ip.Node, ip.Interface, ip.MAC, ip.Since, ip.Message = by.node, by.Interface, by.MAC, &by.Since, by.Message
+			ip.Node, ip.Interface, ip.MAC, ip.Since, ip.LastMove, ip.Message = by.node, by.Interface, by.MAC, &by.Since, by.LastMove, by.Message
 		}
 		why, explained := w.explained[ip.IP]
 		switch rivals := w.rivals[ip.IP]; {

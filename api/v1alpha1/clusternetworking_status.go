@@ -213,6 +213,9 @@ type AllocatedIP struct {
 	// Since is when the node began to answer.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
+	// LastMove is how the address came to the node, unless its speaker was started anew since.
+	// +optional
+	LastMove *AddressMove `json:"lastMove,omitempty"`
 	// Message says why no node answers, which nodes answer although one should, or what is unusual about the one that does.
 	// +optional
 	Message string `json:"message,omitempty"`

@@ -58,6 +58,10 @@ const (
 	ReasonAddressesNotAnnounced = "AddressesNotAnnounced"
 	// ReasonAddressQuarantined says, in an Event, that a foreign host on the LAN has an address of a pool.
 	ReasonAddressQuarantined = "AddressQuarantined"
+	// ReasonAddressAnnounced says, in an Event of a Service, that a node answers for its address.
+	ReasonAddressAnnounced = "AddressAnnounced"
+	// ReasonAddressMoved says, in an Event of a Service, that another node answers for its address than before, and why.
+	ReasonAddressMoved = "AddressMoved"
 	// ReasonComplete says that no change is under way.
 	ReasonComplete = "Complete"
 	// ReasonAsExpected says that nothing needs a person.

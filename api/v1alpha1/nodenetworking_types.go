@@ -217,9 +217,56 @@ type AnnouncedIP struct {
 	// Reason is why it is this node.
 	// +optional
 	Reason string `json:"reason,omitempty"`
+	// LastMove is how the address came to this node, unless its speaker was started anew since.
+	// +optional
+	LastMove *AddressMove `json:"lastMove,omitempty"`
 	// Message says what is unusual about it, for example that only excluded nodes are left.
 	// +optional
 	Message string `json:"message,omitempty"`
+}
+
+// MoveReason is why an address came to another node.
+//
+// +kubebuilder:validation:Enum=Unowned;NodeSilent;NoInterface;NetworkUnavailable;NotSelected;NoEndpoint;Unlisted;Excluded;KubeProxyRestart;SpeakerStopped;GivenUp
+type MoveReason string
+
+// The reasons.
+const (
+	// MoveUnowned: no node is known to have answered for it before.
+	MoveUnowned MoveReason = "Unowned"
+	// MoveNodeSilent: the speaker of the node before is not heard any more.
+	MoveNodeSilent MoveReason = "NodeSilent"
+	// MoveNoInterface: the node before has no interface with carrier in the address's subnet any more.
+	MoveNoInterface MoveReason = "NoInterface"
+	// MoveNetworkUnavailable: the node before has the condition NetworkUnavailable.
+	MoveNetworkUnavailable MoveReason = "NetworkUnavailable"
+	// MoveNotSelected: the advertisement's node selector leaves the node before out.
+	MoveNotSelected MoveReason = "NotSelected"
+	// MoveNoEndpoint: externalTrafficPolicy is Local, and the node before has no ready endpoint any more.
+	MoveNoEndpoint MoveReason = "NoEndpoint"
+	// MoveUnlisted: the node before is no node of the cluster any more.
+	MoveUnlisted MoveReason = "Unlisted"
+	// MoveExcluded: the node before carries the label node.kubernetes.io/exclude-from-external-load-balancers.
+	MoveExcluded MoveReason = "Excluded"
+	// MoveKubeProxyRestart: kube-proxy of the node before was about to be restarted.
+	MoveKubeProxyRestart MoveReason = "KubeProxyRestart"
+	// MoveSpeakerStopped: the speaker of the node before was ended.
+	MoveSpeakerStopped MoveReason = "SpeakerStopped"
+	// MoveGivenUp: the node before has let go, for a reason of its own.
+	MoveGivenUp MoveReason = "GivenUp"
+)
+
+// AddressMove is how an address came to a node.
+type AddressMove struct {
+	// From is the node that answered before. Empty when none is known.
+	// +optional
+	From string `json:"from,omitempty"`
+	// Reason is why it does not any more.
+	Reason MoveReason `json:"reason"`
+	// FailoverMilliseconds is how long nobody answered, at most: from when the node before was heard for the last time. Where that one went
+	// on answering until it was relieved, there is none.
+	// +optional
+	FailoverMilliseconds int64 `json:"failoverMilliseconds,omitempty"`
 }
 
 // ForeignIP is an address of a pool that a host other than a speaker has.

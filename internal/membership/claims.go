@@ -62,6 +62,8 @@ type record struct {
 	meta      []byte
 	segments  []Segment
 	announced uint64
+	// answered is when it answered this speaker's question last whether it lives.
+	answered time.Time
 }
 
 // hold is a node's wish that what it claims is kept while its speaker restarts.

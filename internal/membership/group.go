@@ -105,7 +105,7 @@ func configure(c Config, m *member) *memberlist.Config {
 	cfg.TCPTimeout = meetTimeout
 	cfg.DisableTcpPings = true
 	cfg.EnableCompression = false // the messages are small, and encrypted afterwards
-	cfg.Delegate, cfg.Events = m, m
+	cfg.Delegate, cfg.Events, cfg.Ping = m, m, m
 	cfg.Logger = log.New(c.Log, "", 0)
 	return cfg
 }
@@ -261,6 +261,16 @@ func (g *Group) Lost() []string {
 	var lost []string
 	g.member.locked(func(v *view, _ time.Time) { lost = v.lost() })
 	return lost
+}
+
+// Answered returns when a member answered this speaker last that it lives; zero if it never did.
+func (g *Group) Answered(node string) (last time.Time) {
+	g.member.locked(func(v *view, _ time.Time) {
+		if r, known := v.records[node]; known {
+			last = r.answered
+		}
+	})
+	return last
 }
 
 // Forget drops what is known of nodes that are no members, and that keep does not want: they are not in the cluster any more.

@@ -126,6 +126,28 @@ func TestASilentDeathIsNoticed(t *testing.T) {
 }
 
 // TestWhoComesBackServesNothingYet, though it was away for so short a time that nobody noticed: what it served before is forgotten.
+// TestAnswered is when a member showed last that it lives: while it does, and no more.
+func TestAnswered(t *testing.T) {
+	a, _, c := group(t)
+	start := time.Now()
+	if got := a.Answered("nobody"); !got.IsZero() {
+		t.Errorf("a node that there is not answered at %v", got)
+	}
+	for deadline := start.Add(10 * time.Second); a.Answered("c").Before(start); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the last answer is of %v, before %v", a.Answered("c"), start)
+		}
+	}
+	if err := c.close(); err != nil {
+		t.Fatal(err)
+	}
+	closed := time.Now()
+	await(t, a, except("c"))
+	if last := a.Answered("c"); last.IsZero() || last.After(closed) {
+		t.Errorf("the last answer is of %v, and its port was closed at %v", last, closed)
+	}
+}
+
 func TestWhoComesBackServesNothingYet(t *testing.T) {
 	a, b, c := group(t)
 	at := c.at()

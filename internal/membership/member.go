@@ -31,6 +31,7 @@ type member struct {
 var (
 	_ memberlist.Delegate      = (*member)(nil)
 	_ memberlist.EventDelegate = (*member)(nil)
+	_ memberlist.PingDelegate  = (*member)(nil)
 )
 
 func newMember(node string, wake func()) *member {
@@ -164,6 +165,14 @@ func (m *member) NotifyUpdate(n *memberlist.Node) {
 	at, meta := netip.AddrPortFrom(ip.Unmap(), n.Port), slices.Clone(n.Meta)
 	m.locked(func(v *view, now time.Time) { v.record(n.Name).heard(meta, at, now) })
 	m.wake()
+}
+
+// AckPayload is what the member adds to its answer that it lives: nothing.
+func (m *member) AckPayload() []byte { return nil }
+
+// NotifyPingComplete says that a speaker has answered that it lives.
+func (m *member) NotifyPingComplete(n *memberlist.Node, _ time.Duration, _ []byte) {
+	m.locked(func(v *view, now time.Time) { v.record(n.Name).answered = now })
 }
 
 // living counts the members that live.

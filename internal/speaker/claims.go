@@ -97,6 +97,16 @@ func (c *claims) addresses() map[netip.Addr]bool {
 	return all
 }
 
+// contested is how many addresses another speaker is heard to answer for as well.
+func (c *claims) contested() (n int) {
+	for _, k := range c.known {
+		if k.rival {
+			n++
+		}
+	}
+	return n
+}
+
 // stages are the stages of a claim as the speakers tell them each other.
 var stages = map[membership.Stage]election.Stage{
 	0: election.None, membership.Taking: election.Taking, membership.Held: election.Held, membership.Offered: election.Offered,

@@ -23,6 +23,8 @@ type verdict struct {
 	iface string
 	// offered means that another node offers the address.
 	offered bool
+	// candidates are the nodes that were considered.
+	candidates []election.Candidate
 }
 
 // answers says whether this node answers for the address.
@@ -62,7 +64,7 @@ func decide(s snapshot) []verdict {
 		if all[i].decision.Reason == notAdvertised {
 			continue
 		}
-		all[i].offered, view.Addresses = view.Addresses[0].Offered(), view.Addresses[1:]
+		all[i].offered, all[i].candidates, view.Addresses = view.Addresses[0].Offered(), view.Addresses[0].Candidates, view.Addresses[1:]
 		all[i].decision, decisions = decisions[0], decisions[1:]
 		if all[i].decision.Claim.Stage == election.None {
 			all[i].iface = ""

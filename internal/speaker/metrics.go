@@ -13,6 +13,13 @@ type Metrics struct {
 	announcements prometheus.Counter
 	unsent        prometheus.Counter
 	drops         *prometheus.CounterVec
+	owned         *prometheus.GaugeVec
+	moves         *prometheus.CounterVec
+	failover      prometheus.Histogram
+	conflicts     prometheus.Counter
+	foreign       prometheus.Gauge
+	contested     prometheus.Gauge
+	peers         prometheus.Gauge
 }
 
 // NewMetrics registers a speaker's metrics.
@@ -28,8 +35,24 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "lanyard_speaker_arp_unsent_total", Help: "ARP frames that the interface's queue had no room for."}),
 		drops: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lanyard_speaker_arp_drops_total", Help: "ARP frames that got no answer, by reason."}, []string{"reason"}),
+		owned: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "lanyard_speaker_address", Help: "1 for each address that this node answers for."}, []string{"address", "interface"}),
+		moves: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lanyard_speaker_moves_total", Help: "Addresses that came to this node, by why the node before does not answer any more."}, []string{"reason"}),
+		failover: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "lanyard_speaker_failover_seconds", Help: "How long nobody answered for an address that came to this node, at most.",
+			Buckets: []float64{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.5, 2, 5, 10}}),
+		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "lanyard_speaker_conflicts_total", Help: "Times that an address was announced again because somebody else said to have it."}),
+		foreign: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "lanyard_speaker_foreign_addresses", Help: "Addresses of pools that hosts which are no speakers were heard to have."}),
+		contested: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "lanyard_speaker_contested_addresses", Help: "Addresses of this node for which another speaker is heard to answer as well."}),
+		peers: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "lanyard_speaker_peers", Help: "Other speakers that are heard."}),
 	}
-	for _, c := range []prometheus.Collector{m.addresses, m.replies, m.announcements, m.unsent, m.drops} {
+	for _, c := range []prometheus.Collector{m.addresses, m.replies, m.announcements, m.unsent, m.drops,
+		m.owned, m.moves, m.failover, m.conflicts, m.foreign, m.contested, m.peers} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -37,7 +60,31 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-func (m *Metrics) announced(n int) { m.addresses.Set(float64(n)) }
+// observe sets what a pass found. The series of addresses are set anew: none of an address that went stays.
+func (m *Metrics) observe(o observation, contested int) {
+	m.owned.Reset()
+	answered := 0
+	for _, v := range o.verdicts {
+		if v.answers() {
+			answered++
+			m.owned.WithLabelValues(v.addr.String(), v.iface).Set(1)
+		}
+	}
+	m.addresses.Set(float64(answered))
+	m.foreign.Set(float64(len(o.foreign)))
+	m.contested.Set(float64(contested))
+	m.peers.Set(float64(max(0, len(o.members)-1)))
+}
+
+// moved counts an address that came to this node.
+func (m *Metrics) moved(how move) {
+	if how.reason != "" {
+		m.moves.WithLabelValues(string(how.reason)).Inc()
+	}
+	if how.silence > 0 {
+		m.failover.Observe(how.silence.Seconds())
+	}
+}
 
 // counters are the responder's counters.
 func (m *Metrics) counters() responder.Counters {

@@ -56,11 +56,11 @@ func (s *Speaker) act(ctx context.Context, r *responders, interfaces []links.Int
 	s.lookout.watch(snap.pools, around, ahead(snap, foreign), r.asker())
 	seen.foreign, seen.free = s.lookout.found()
 	verdicts := decide(snap)
-	s.take(verdicts, now)
+	s.take(verdicts, snap, now)
 	s.apply(r, verdicts, snap, segments, around, now)
-	seen.generation, seen.verdicts, seen.since, seen.members, seen.mute = s.inForce.Generation, verdicts, s.since, snap.members, s.mute(r, interfaces)
+	seen.generation, seen.verdicts, seen.since, seen.moves, seen.members, seen.mute = s.inForce.Generation, verdicts, s.since, s.moves, snap.members, s.mute(r, interfaces)
 	s.publish(seen)
-	s.metrics.announced(len(s.since))
+	s.metrics.observe(seen, s.claims.contested())
 	s.complain(errors.Join(configErr, fitErr))
 	return nil
 }
@@ -72,9 +72,13 @@ func (s *Speaker) look(
 	if s.claims == nil {
 		s.claims = newClaims()
 		s.claims.resume(s.group.Former())
+		for addr := range s.claims.addresses() {
+			s.owners[addr] = s.config.Node
+		}
 	}
 	for _, addr := range s.claims.see(s.seen.take(), around, now) {
 		r.announce(addr, now)
+		s.metrics.conflicts.Inc()
 	}
 	s.claims.ends = time.Time{}
 	members = maps.Clone(members)
@@ -148,8 +152,8 @@ func (s *Speaker) serve(segments []membership.Segment) {
 }
 
 // take notes which addresses are ours now, and says what has changed.
-func (s *Speaker) take(verdicts []verdict, now time.Time) {
-	ours := map[netip.Addr]time.Time{}
+func (s *Speaker) take(verdicts []verdict, snap snapshot, now time.Time) {
+	ours, moves := map[netip.Addr]time.Time{}, map[netip.Addr]move{}
 	for _, v := range verdicts {
 		if !v.answers() {
 			continue
@@ -157,16 +161,21 @@ func (s *Speaker) take(verdicts []verdict, now time.Time) {
 		since, had := s.since[v.addr]
 		if !had {
 			since = now
-			s.log.Info("announcing", "address", v.addr, "interface", v.iface, "reason", v.decision.Reason)
+			m := snap.moveOf(v, s.owners[v.addr], s.group.Answered, now)
+			s.moves[v.addr] = m
+			s.metrics.moved(m)
+			s.log.Info("announcing", "address", v.addr, "interface", v.iface, "reason", v.decision.Reason, "from", m.from, "because", m.reason,
+				"silence", m.silence.String())
 		}
-		ours[v.addr] = since
+		ours[v.addr], moves[v.addr] = since, s.moves[v.addr]
 	}
 	for a := range s.since {
 		if _, still := ours[a]; !still {
 			s.log.Info("no longer announcing", "address", a)
 		}
 	}
-	s.since = ours
+	s.since, s.moves = ours, moves
+	s.owners.note(verdicts, snap)
 }
 
 // byInterface groups the addresses that this node answers for.

@@ -58,6 +58,8 @@ func (g *gossip) Epochs() map[netip.Addr]uint64 { return nil }
 
 func (g *gossip) Lost() []string { return nil }
 
+func (g *gossip) Answered(string) time.Time { return time.Time{} }
+
 func (g *gossip) Forget(func(string) bool) {}
 
 func (g *gossip) Hold(context.Context, time.Duration) error { return nil }

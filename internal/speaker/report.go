@@ -30,6 +30,7 @@ type observation struct {
 	interfaces []links.Interface
 	verdicts   []verdict
 	since      map[netip.Addr]time.Time
+	moves      map[netip.Addr]move
 	members    map[string]membership.Member
 	// mute says what keeps interfaces with carrier from being answered on, by name.
 	mute map[string]string
@@ -60,7 +61,7 @@ func statusOf(o observation) v1alpha1.NodeNetworkingStatus {
 		case v.answers():
 			announced = append(announced, v1alpha1.AnnouncedIP{
 				IP: v.addr.String(), Interface: v.iface, MAC: macs[v.iface], Since: metav1.Time{Time: o.since[v.addr].Truncate(time.Second).UTC()},
-				Reason: string(v.decision.Reason), Message: v.decision.Message,
+				Reason: string(v.decision.Reason), Message: v.decision.Message, LastMove: o.moves[v.addr].told(),
 			})
 		case v.decision.Node == "":
 			unannounced = append(unannounced, v1alpha1.UnannouncedIP{

@@ -29,6 +29,7 @@ type group interface {
 	Former() map[netip.Addr]membership.Claim
 	Epochs() map[netip.Addr]uint64
 	Lost() []string
+	Answered(node string) time.Time
 	Forget(keep func(node string) bool)
 	Hold(ctx context.Context, d time.Duration) error
 	Changed() <-chan struct{}
@@ -79,8 +80,10 @@ type Speaker struct {
 	complaint string
 	// inForce is the last configuration that could be read; nil until there was one.
 	inForce *settings
-	// since is when each address of ours was taken over.
-	since map[netip.Addr]time.Time
+	// since is when each address of ours was taken over, moves how, and owners who answered for it before.
+	since  map[netip.Addr]time.Time
+	moves  map[netip.Addr]move
+	owners owners
 	// claims are what this node claims; nil until the first pass has taken up what the others have kept for it.
 	claims  *claims
 	seen    *sightings
@@ -102,7 +105,7 @@ func New(
 	s := &Speaker{
 		config: config, cache: c, source: source{reader: c, namespace: config.Namespace}, join: join, log: log, metrics: metrics,
 		report: &reporter{client: writer, node: config.Node, log: log, updated: make(chan struct{}, 1), hurry: make(chan struct{}, 1)},
-		dirty:  make(chan struct{}, 1), since: map[netip.Addr]time.Time{}, gone: make(chan struct{}),
+		dirty:  make(chan struct{}, 1), since: map[netip.Addr]time.Time{}, moves: map[netip.Addr]move{}, owners: owners{}, gone: make(chan struct{}),
 		joined: make(chan struct{}),
 	}
 	s.lookout = newLookout(s.dirty)
