@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -34,7 +35,7 @@ import (
 // config is what the command line says.
 type config struct {
 	node, nodeIP, namespace, keyFile, logLevel string
-	apiServers, templateGeneration             string
+	apiServers, stateFile, templateGeneration  string
 	membershipPort, healthPort                 int
 }
 
@@ -54,6 +55,8 @@ func parseFlags() config {
 	flag.StringVar(&c.keyFile, "membership-key-file", "/etc/lanyard/membership/key", "the file with the gossip's key")
 	flag.IntVar(&c.healthPort, "health-port", 7957, "the TCP port, on the node's address, of /healthz, /readyz and /metrics")
 	flag.StringVar(&c.apiServers, "api-servers-file", "", "a file with an API server's host:port on each line, tried before the in-cluster one")
+	flag.StringVar(&c.stateFile, "state-file", "",
+		"a file on the node's disk, in a folder that is there: what is decided from is kept in it, for a start while the API server is away")
 	flag.StringVar(&c.templateGeneration, "template-generation", os.Getenv("POD_TEMPLATE_GENERATION"),
 		"the revision of the DaemonSet's template that the pod was made from (POD_TEMPLATE_GENERATION); empty if it is not known")
 	flag.StringVar(&c.logLevel, "log-level", "Info", "Info or Debug")
@@ -79,21 +82,9 @@ func run() error {
 	join := func() (*membership.Group, error) {
 		return membership.Join(membership.Config{Node: c.node, Addr: addr, Port: c.membershipPort, Key: key, Log: debugWriter{log}})
 	}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return fmt.Errorf("registering API kinds: %w", err)
-	}
-	server, err := c.apiServer()
+	cluster, err := c.cluster()
 	if err != nil {
-		return fmt.Errorf("finding the API server: %w", err)
-	}
-	informers, err := cache.New(server, speaker.CacheOptions(scheme, c.namespace))
-	if err != nil {
-		return fmt.Errorf("making the informers: %w", err)
-	}
-	writer, err := client.New(server, client.Options{Scheme: scheme})
-	if err != nil {
-		return fmt.Errorf("making the client: %w", err)
+		return err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -102,18 +93,58 @@ func run() error {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	s := speaker.New(speaker.Config{Node: c.node, Namespace: c.namespace, Addr: addr, MembershipPort: uint16(c.membershipPort),
-		TemplateGeneration: c.templateGeneration},
-		informers, writer, join, metrics, log)
+		StateFile: c.stateFile, Cluster: cluster.id, TemplateGeneration: c.templateGeneration},
+		cluster.informers, cluster.writer, join, metrics, log)
 	return serve(ctrl.SetupSignalHandler(), healthAddress(addr, c.healthPort), s, registry)
 }
 
-// apiServer is how the API server is reached: without kube-proxy, whose witness a speaker is also when it is broken.
-func (c config) apiServer() (*rest.Config, error) {
+// cluster is what the speaker belongs to, and how it reads and writes there.
+type cluster struct {
+	id        string
+	informers cache.Cache
+	writer    client.Client
+}
+
+// cluster prepares the ways to the API server, which need not answer yet.
+func (c config) cluster() (cluster, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return cluster{}, fmt.Errorf("registering API kinds: %w", err)
+	}
 	inCluster, err := ctrl.GetConfig()
 	if err != nil {
-		return nil, err
+		return cluster{}, fmt.Errorf("finding the API server: %w", err)
 	}
-	return endpoints.Direct(inCluster, c.apiServers, ctrl.Log.WithName("endpoints"))
+	id, err := identify(inCluster)
+	if err != nil {
+		return cluster{}, fmt.Errorf("reading the cluster's certificate authority: %w", err)
+	}
+	// Without kube-proxy, whose witness a speaker is also when it is broken.
+	server, err := endpoints.Direct(inCluster, c.apiServers, ctrl.Log.WithName("endpoints"))
+	if err != nil {
+		return cluster{}, fmt.Errorf("finding the API server: %w", err)
+	}
+	informers, err := cache.New(server, speaker.CacheOptions(scheme, c.namespace))
+	if err != nil {
+		return cluster{}, fmt.Errorf("making the informers: %w", err)
+	}
+	writer, err := client.New(server, client.Options{Scheme: scheme, Mapper: speaker.Mapper()})
+	if err != nil {
+		return cluster{}, fmt.Errorf("making the client: %w", err)
+	}
+	return cluster{id: id, informers: informers, writer: writer}, nil
+}
+
+// identify names the cluster: each has a certificate authority of its own.
+func identify(config *rest.Config) (string, error) {
+	authority := config.CAData
+	if len(authority) == 0 && config.CAFile != "" {
+		var err error
+		if authority, err = os.ReadFile(config.CAFile); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(authority)), nil
 }
 
 // healthAddress is where the kubelet's probes are answered.

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
 )
 
 func TestHealthAddress(t *testing.T) {
@@ -15,6 +19,23 @@ func TestHealthAddress(t *testing.T) {
 		if got := healthAddress(netip.MustParseAddr(node), 7957); got != want {
 			t.Errorf("of a node at %s it is %s, want %s", node, got, want)
 		}
+	}
+}
+
+// TestIdentify: a cluster is known by its certificate authority, however that comes.
+func TestIdentify(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, []byte("abc"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const abc = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+	for name, tls := range map[string]rest.TLSClientConfig{"as a file": {CAFile: file}, "as it is": {CAData: []byte("abc")}} {
+		if got, err := identify(&rest.Config{TLSClientConfig: tls}); got != abc || err != nil {
+			t.Errorf("%s: %s, %v; want %s", name, got, err, abc)
+		}
+	}
+	if _, err := identify(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: file + ".missing"}}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without its file the error is %v, want %v", err, os.ErrNotExist)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // MaxAge is how old a state may be. An outage that somebody works on is over within a day. A node that was off for longer has missed so much
@@ -24,7 +25,7 @@ type Origin struct {
 type State struct {
 	Origin
 	// AsOf is when it was last known to be what the API server says.
-	AsOf time.Time `json:"asOf"`
+	AsOf metav1.Time `json:"asOf"`
 	// Speakers are the nodes whose speakers were in the group, this one's not included: who starts anew and hears none of them is cut off.
 	Speakers       []string                    `json:"speakers,omitempty"`
 	Services       []corev1.Service            `json:"services,omitempty"`
@@ -36,7 +37,7 @@ type State struct {
 
 // Check says why a state is of no use to somebody at a time; nil when it is. A clock that was set back a little is no reason.
 func (s State) Check(of Origin, now time.Time) error {
-	switch age := now.Sub(s.AsOf); {
+	switch age := now.Sub(s.AsOf.Time); {
 	case s.Node != of.Node:
 		return fmt.Errorf("it is node %q's, and this is %q", s.Node, of.Node)
 	case s.Cluster != of.Cluster:

@@ -3,6 +3,8 @@ package laststate
 import (
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestCheck(t *testing.T) {
@@ -12,18 +14,18 @@ func TestCheck(t *testing.T) {
 		state State
 		want  string
 	}{
-		"of a moment ago":                      {state: State{Origin: mine, AsOf: now.Add(-time.Second)}},
-		"of the outage's first hour":           {state: State{Origin: mine, AsOf: now.Add(-time.Hour)}},
-		"as old as it may be":                  {state: State{Origin: mine, AsOf: now.Add(-MaxAge)}},
-		"of a clock that was set back a while": {state: State{Origin: mine, AsOf: now.Add(time.Hour)}},
+		"of a moment ago":                      {state: State{Origin: mine, AsOf: metav1.NewTime(now.Add(-time.Second))}},
+		"of the outage's first hour":           {state: State{Origin: mine, AsOf: metav1.NewTime(now.Add(-time.Hour))}},
+		"as old as it may be":                  {state: State{Origin: mine, AsOf: metav1.NewTime(now.Add(-MaxAge))}},
+		"of a clock that was set back a while": {state: State{Origin: mine, AsOf: metav1.NewTime(now.Add(time.Hour))}},
 		"of a node that was off for days": {
-			state: State{Origin: mine, AsOf: now.Add(-72 * time.Hour)}, want: "it is 72h0m0s old, and after 24h0m0s too much may have changed"},
+			state: State{Origin: mine, AsOf: metav1.NewTime(now.Add(-72 * time.Hour))}, want: "it is 72h0m0s old, and after 24h0m0s too much may have changed"},
 		"of a clock that is wrong by years": {
-			state: State{Origin: mine, AsOf: now.AddDate(3, 0, 0)}, want: "it is from 2029-12-02T20:00:00Z, and the node's clock says 2026-12-02T20:00:00Z: one of them is wrong"},
+			state: State{Origin: mine, AsOf: metav1.NewTime(now.AddDate(3, 0, 0))}, want: "it is from 2029-12-02T20:00:00Z, and the node's clock says 2026-12-02T20:00:00Z: one of them is wrong"},
 		"of the node whose disk this is a clone of": {
-			state: State{Origin: Origin{Node: "w2", Cluster: "a"}, AsOf: now}, want: `it is node "w2"'s, and this is "w1"`},
+			state: State{Origin: Origin{Node: "w2", Cluster: "a"}, AsOf: metav1.NewTime(now)}, want: `it is node "w2"'s, and this is "w1"`},
 		"of the cluster that the node was in before": {
-			state: State{Origin: Origin{Node: "w1", Cluster: "b"}, AsOf: now}, want: "it is another cluster's"},
+			state: State{Origin: Origin{Node: "w1", Cluster: "b"}, AsOf: metav1.NewTime(now)}, want: "it is another cluster's"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""

@@ -1,21 +1,41 @@
 package speaker
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 )
 
+// Mapper knows the kinds that a speaker reads and writes: it need not ask for them, and so starts while the API server is away.
+func Mapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	for _, kind := range []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("Service"), corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+		discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
+	} {
+		m.Add(kind, meta.RESTScopeNamespace)
+	}
+	for _, kind := range []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("Node"), v1alpha1.GroupVersion.WithKind("NodeNetworking"),
+	} {
+		m.Add(kind, meta.RESTScopeRoot)
+	}
+	return m
+}
+
 // CacheOptions watch no more than is read, and keep of each object only what is: every node holds all of the cluster's Services and
 // endpoints.
 func CacheOptions(scheme *runtime.Scheme, namespace string) cache.Options {
-	return cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{
+	return cache.Options{Scheme: scheme, Mapper: Mapper(), ByObject: map[client.Object]cache.ByObject{
 		&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
 			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", v1alpha1.ConfigurationConfigMap)}}},
 		&corev1.Service{}:            {Transform: slim(slimService(namespace))},

@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
@@ -113,4 +115,25 @@ func asJSON(t *testing.T, o any) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestMapper: the resources are those that the API has.
+func TestMapper(t *testing.T) {
+	got := map[string]string{}
+	for _, kind := range []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("Service"), corev1.SchemeGroupVersion.WithKind("Node"), corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+		discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
+		v1alpha1.GroupVersion.WithKind("NodeNetworking"),
+	} {
+		mapping, err := Mapper().RESTMapping(kind.GroupKind(), kind.Version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[kind.Kind] = string(mapping.Scope.Name()) + " " + mapping.Resource.Resource
+	}
+	want := map[string]string{"Service": "namespace services", "Node": "root nodes", "ConfigMap": "namespace configmaps",
+		"EndpointSlice": "namespace endpointslices", "DaemonSet": "namespace daemonsets", "NodeNetworking": "root nodenetworkings"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("scopes and resources (-want +got):\n%s", diff)
+	}
 }

@@ -9,6 +9,7 @@ import (
 // Metrics are what a speaker counts.
 type Metrics struct {
 	addresses     prometheus.Gauge
+	lastState     prometheus.Gauge
 	replies       prometheus.Counter
 	announcements prometheus.Counter
 	unsent        prometheus.Counter
@@ -27,6 +28,8 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		addresses: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lanyard_speaker_announced_addresses", Help: "Addresses that this node answers for."}),
+		lastState: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "lanyard_speaker_last_state", Help: "1 while this speaker goes by the last state on the node's disk, as the API server does not answer."}),
 		replies: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lanyard_speaker_arp_replies_total", Help: "ARP requests that were answered."}),
 		announcements: prometheus.NewCounter(prometheus.CounterOpts{
@@ -51,7 +54,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		peers: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lanyard_speaker_peers", Help: "Other speakers that are heard."}),
 	}
-	for _, c := range []prometheus.Collector{m.addresses, m.replies, m.announcements, m.unsent, m.drops,
+	for _, c := range []prometheus.Collector{m.addresses, m.lastState, m.replies, m.announcements, m.unsent, m.drops,
 		m.owned, m.moves, m.failover, m.conflicts, m.foreign, m.contested, m.peers} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
@@ -83,6 +86,13 @@ func (m *Metrics) moved(how move) {
 	}
 	if how.silence > 0 {
 		m.failover.Observe(how.silence.Seconds())
+	}
+}
+
+func (m *Metrics) recalled(is bool) {
+	m.lastState.Set(0)
+	if is {
+		m.lastState.Set(1)
 	}
 }
 

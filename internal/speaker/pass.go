@@ -88,7 +88,7 @@ func (s *Speaker) look(
 		return snapshot{}, err
 	}
 	s.group.Forget(snap.lists)
-	snap.lost, snap.epochs, snap.departing = s.group.Lost(), s.group.Epochs(), s.departing.Load()
+	snap.lost, snap.epochs, snap.departing = s.missed(members), s.group.Epochs(), s.departing.Load()
 	q := snap.quorum()
 	snap.wire = s.around.wire(2*q.Heard == q.Known, now)
 	if s.around.doubts(now) && snap.wire != election.Answered {

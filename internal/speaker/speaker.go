@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/laststate"
 	"github.com/lanyard-dev/lanyard/internal/links"
 	"github.com/lanyard-dev/lanyard/internal/membership"
 	"github.com/lanyard-dev/lanyard/internal/responder"
@@ -47,6 +48,9 @@ type Config struct {
 	Addr netip.Addr
 	// MembershipPort is that of the other speakers, the same on every node.
 	MembershipPort uint16
+	// StateFile keeps what the speaker decides from, for a start without the API server; empty: nothing is kept. Cluster identifies the cluster
+	// there.
+	StateFile, Cluster string
 	// TemplateGeneration is which revision of the DaemonSet's pod template this speaker's pod was made from; empty when that is not known.
 	TemplateGeneration string
 }
@@ -62,15 +66,17 @@ const meetWithin = 3 * time.Second
 
 // Speaker is the agent on one node.
 type Speaker struct {
-	config  Config
-	cache   cache.Cache
-	source  source
-	join    func() (*membership.Group, error)
-	group   group
-	log     logr.Logger
-	metrics *Metrics
-	report  *reporter
-	witness *witness
+	config   Config
+	cache    cache.Cache
+	source   source
+	view     *view
+	join     func() (*membership.Group, error)
+	group    group
+	log      logr.Logger
+	metrics  *Metrics
+	report   *reporter
+	witness  *witness
+	recorder *recorder
 
 	// dirty wakes the loop.
 	dirty chan struct{}
@@ -96,21 +102,27 @@ type Speaker struct {
 	gone      chan struct{}
 	// joined is closed once the speaker is in the group.
 	joined chan struct{}
+	// unmet are the nodes whose speakers were in the group before this one started from the last state, and have not been heard since.
+	unmet map[string]bool
 }
 
-// New makes a speaker. Run starts the cache, and joins the group of speakers once that is filled.
+// New makes a speaker. Run starts the cache, and joins the group of speakers once that is filled, or the last state stands in for it.
 func New(
 	config Config, c cache.Cache, writer client.Client, join func() (*membership.Group, error), metrics *Metrics, log logr.Logger,
 ) *Speaker {
+	v := &view{caches: c}
 	s := &Speaker{
-		config: config, cache: c, source: source{reader: c, namespace: config.Namespace}, join: join, log: log, metrics: metrics,
+		config: config, cache: c, source: source{reader: v, namespace: config.Namespace}, view: v, join: join, log: log, metrics: metrics,
 		report: &reporter{client: writer, node: config.Node, log: log, updated: make(chan struct{}, 1), hurry: make(chan struct{}, 1)},
 		dirty:  make(chan struct{}, 1), since: map[netip.Addr]time.Time{}, moves: map[netip.Addr]move{}, owners: owners{}, gone: make(chan struct{}),
-		joined: make(chan struct{}),
+		joined: make(chan struct{}), unmet: map[string]bool{},
 	}
 	s.lookout = newLookout(s.dirty)
 	s.seen, s.around = &sightings{wake: s.dirty, waiting: map[responder.Sighting]bool{}}, newVicinity(s.dirty)
-	s.witness = newWitness(config, s.source, log, func(heard v1alpha1.NodeKubeProxy) {
+	live := source{reader: c, namespace: config.Namespace}
+	s.recorder = &recorder{file: laststate.File(config.StateFile), origin: laststate.Origin{Node: config.Node, Cluster: config.Cluster},
+		source: live, server: writer, speakers: s.speakers, log: log, changed: make(chan struct{}, 1)}
+	s.witness = newWitness(config, live, log, func(heard v1alpha1.NodeKubeProxy) {
 		s.report.update(func(status *v1alpha1.NodeNetworkingStatus) { status.KubeProxy = heard })
 	})
 	return s
@@ -143,31 +155,11 @@ func (s *Speaker) Run(ended context.Context) error {
 	tasks.Go(func() error { return s.report.run(ctx) })
 	tasks.Go(func() error { return s.around.run(ctx) })
 	tasks.Go(func() error { return s.lookout.run(ctx) })
-	tasks.Go(func() error {
-		if err := s.watchCluster(ctx); err != nil {
-			return err // which ends the other tasks, and the program: it is started anew
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		s.complain(s.learn(ctx)) // it says where kube-proxy is asked
-		tasks.Go(func() error { return s.witness.watchProxy(ctx) })
-		tasks.Go(func() error { return s.witness.watchRules(ctx) })
-		// Not before: to the others, who may not have noticed that this speaker was away, it would look as if it served what it did then.
-		joined, err := s.join()
-		if err != nil {
-			return err
-		}
-		s.group = joined
-		close(s.joined)
-		tasks.Go(func() error { return s.group.Run(ctx, func() map[string]netip.AddrPort { return s.peers(ctx) }) })
-		tasks.Go(func() error { return s.loop(ctx) })
-		return nil
-	})
+	tasks.Go(func() error { return s.begin(ctx, tasks) })
 	return tasks.Wait()
 }
 
-// watchCluster starts the informers, and returns once their caches are filled, or the context has ended.
+// watchCluster starts the informers. It does not wait for the API server.
 func (s *Speaker) watchCluster(ctx context.Context) error {
 	wakeUp := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { wake(s.dirty) },
@@ -175,10 +167,7 @@ func (s *Speaker) watchCluster(ctx context.Context) error {
 		DeleteFunc: func(any) { wake(s.dirty) },
 	}
 	for _, object := range []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}, &corev1.Node{}, &corev1.ConfigMap{}} {
-		informer, err := s.cache.GetInformer(ctx, object)
-		if ctx.Err() != nil {
-			return nil
-		}
+		informer, err := s.cache.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 		if err != nil {
 			return fmt.Errorf("watching %T: %w", object, err)
 		}
@@ -186,7 +175,6 @@ func (s *Speaker) watchCluster(ctx context.Context) error {
 			return fmt.Errorf("watching %T: %w", object, err)
 		}
 	}
-	s.cache.WaitForCacheSync(ctx)
 	return nil
 }
 
@@ -227,6 +215,7 @@ func (s *Speaker) loop(ctx context.Context) error {
 			next = retryAfter
 		} else {
 			s.pulse.pass(time.Now())
+			wake(s.recorder.changed)
 		}
 		again.Reset(min(next, r.retryIn(time.Now()), s.retryIn(time.Now())))
 		select { // let a burst of events gather

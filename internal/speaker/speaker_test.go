@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr/testr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,16 +63,37 @@ func TestASpeakerThatCannotWatchEnds(t *testing.T) {
 	}
 }
 
-// waiting is a cache that never fills, as when the API server is away.
-type waiting struct {
+// filling is a cache that fills when filled is closed, and reads from a cluster then.
+type filling struct {
 	blind
+	cluster client.Reader
+	filled  chan struct{}
+	// asked receives when the cache is waited for.
 	asked chan struct{}
 }
 
-func (w waiting) GetInformer(ctx context.Context, _ client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
-	close(w.asked)
-	<-ctx.Done()
-	return nil, ctx.Err()
+func (filling) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return quiet{}, nil
+}
+
+func (f filling) WaitForCacheSync(ctx context.Context) bool {
+	f.asked <- struct{}{}
+	return after(ctx, f.filled)
+}
+
+func (f filling) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+	return f.cluster.Get(ctx, key, object, opts...)
+}
+
+func (f filling) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return f.cluster.List(ctx, list, opts...)
+}
+
+// quiet is an informer whose handlers hear nothing.
+type quiet struct{ cache.Informer }
+
+func (quiet) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	return nil, nil
 }
 
 // TestASpeakerThatWaitsForTheClusterIsInNoGroup: it answers for nothing yet, and the others may still believe what it served before.
@@ -84,7 +106,7 @@ func TestASpeakerThatWaitsForTheClusterIsInNoGroup(t *testing.T) {
 		t.Error("it joins the group")
 		return nil, errors.New("no group")
 	}
-	c := waiting{asked: make(chan struct{})}
+	c := filling{asked: make(chan struct{})}
 	s := New(Config{Node: "w1"}, c, apiServer(t, onNode("w1")), join, metrics, testr.New(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

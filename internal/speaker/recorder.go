@@ -1,0 +1,172 @@
+package speaker
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/allocation"
+	"github.com/lanyard-dev/lanyard/internal/laststate"
+)
+
+// The pace of the recorder. What changes is on the disk within keepEvery: a speaker that is started anew knows its Services but for those of the
+// last seconds before the API server went. What stays as it is is confirmed every confirmEvery, far more often than laststate.MaxAge.
+const (
+	keepEvery     = 5 * time.Second
+	confirmEvery  = 10 * time.Minute
+	confirmWithin = 5 * time.Second
+)
+
+// recorder keeps on the node's disk what the speaker decides from.
+type recorder struct {
+	file   laststate.File // empty: nothing is kept
+	origin laststate.Origin
+	source source
+	// server asks the API server itself.
+	server client.Reader
+	// speakers are the other nodes whose speakers are, or should be, in the group.
+	speakers func() []string
+	log      logr.Logger
+	// changed says that something may have.
+	changed chan struct{}
+
+	// kept is what was written last.
+	kept laststate.State
+	// confirmed is when the caches were last known to be what the API server says.
+	confirmed time.Time
+	complaint string
+}
+
+// run keeps what changes until the context ends. It begins when the caches were just filled. A disk that fails is complained of once: the
+// speaker does not need it until it is started anew.
+func (r *recorder) run(ctx context.Context) error {
+	if r.file == "" {
+		return nil
+	}
+	r.confirmed = time.Now()
+	for {
+		complaint := ""
+		if err := r.record(ctx); err != nil && ctx.Err() == nil {
+			if complaint = err.Error(); complaint != r.complaint {
+				r.log.Error(err, "a speaker that starts while the API server is away will not know the cluster as it is now; it is tried again")
+			}
+		}
+		r.complaint = complaint
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(keepEvery):
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.changed:
+		}
+	}
+}
+
+// record writes what has changed, or has not been confirmed for a while.
+func (r *recorder) record(ctx context.Context) error {
+	state, err := r.source.lasting(ctx)
+	if err != nil {
+		return err
+	}
+	state.Origin, state.Speakers, state.AsOf = r.origin, r.speakers(), r.kept.AsOf
+	same := equality.Semantic.DeepEqual(r.kept, state)
+	if same && time.Since(r.confirmed) < confirmEvery {
+		return nil
+	}
+	if r.answers(ctx) {
+		r.confirmed = time.Now()
+	}
+	if state.AsOf = metav1.NewTime(r.confirmed); same && state.AsOf.Equal(&r.kept.AsOf) {
+		return nil
+	}
+	if err := r.file.Write(state); err != nil {
+		return err
+	}
+	r.kept = state
+	return nil
+}
+
+// answers says whether the API server does.
+func (r *recorder) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, confirmWithin)
+	defer cancel()
+	err := r.server.Get(ctx, client.ObjectKey{Namespace: r.source.namespace, Name: v1alpha1.ConfigurationConfigMap}, &corev1.ConfigMap{})
+	return client.IgnoreNotFound(err) == nil
+}
+
+// lasting returns what is decided from, in the order of names: the Services of ours with addresses, the endpoints of those for which they
+// matter, the nodes, and the configuration, each without what changes at every write and says nothing.
+func (s source) lasting(ctx context.Context) (laststate.State, error) {
+	var (
+		state          laststate.State
+		services       corev1.ServiceList
+		endpointSlices discoveryv1.EndpointSliceList
+		nodes          corev1.NodeList
+		configuration  corev1.ConfigMap
+	)
+	for what, list := range map[string]client.ObjectList{"Services": &services, "EndpointSlices": &endpointSlices, "Nodes": &nodes} {
+		if err := s.reader.List(ctx, list); err != nil {
+			return laststate.State{}, fmt.Errorf("listing %s: %w", what, err)
+		}
+	}
+	err := s.reader.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: v1alpha1.ConfigurationConfigMap}, &configuration)
+	if client.IgnoreNotFound(err) != nil {
+		return laststate.State{}, fmt.Errorf("reading the configuration: %w", err)
+	}
+	if err == nil {
+		state.Configurations = []corev1.ConfigMap{configuration}
+	}
+	local := map[string]bool{}
+	for _, svc := range services.Items {
+		if allocation.Ours(&svc) && len(allocation.Addresses(&svc)) > 0 {
+			state.Services = append(state.Services, svc)
+			local[svc.Namespace+"/"+svc.Name] = svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+		}
+	}
+	for _, es := range endpointSlices.Items {
+		if local[es.Namespace+"/"+es.Labels[discoveryv1.LabelServiceName]] {
+			state.EndpointSlices = append(state.EndpointSlices, es)
+		}
+	}
+	state.Nodes = nodes.Items
+	settle(state.Services, func(svc *corev1.Service) client.Object { return svc })
+	settle(state.EndpointSlices, func(es *discoveryv1.EndpointSlice) client.Object { return es })
+	settle(state.Configurations, func(cm *corev1.ConfigMap) client.Object { return cm })
+	settle(state.Nodes, func(n *corev1.Node) client.Object {
+		for i, c := range n.Status.Conditions {
+			n.Status.Conditions[i] = corev1.NodeCondition{Type: c.Type, Status: c.Status}
+		}
+		return n
+	})
+	return state, nil
+}
+
+// settle puts objects in the order of their names, without what changes at every write.
+func settle[T any](all []T, of func(*T) client.Object) {
+	for i := range all {
+		object := of(&all[i])
+		object.SetResourceVersion("")
+		object.SetGeneration(0)
+		managed := object.GetManagedFields()
+		for j := range managed {
+			managed[j].Time = nil
+		}
+	}
+	slices.SortFunc(all, func(a, b T) int {
+		x, y := of(&a), of(&b)
+		return cmp.Or(cmp.Compare(x.GetNamespace(), y.GetNamespace()), cmp.Compare(x.GetName(), y.GetName()))
+	})
+}
