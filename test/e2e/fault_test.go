@@ -21,17 +21,23 @@ func webServersOn(ctx context.Context) ([]string, error) {
 	return nodes, err
 }
 
+// moveWebServersOff moves the web servers of the tutorial off a node that is going to be hurt, so that only the announcement is at stake.
+func moveWebServersOff(ctx context.Context, node string) {
+	GinkgoHelper()
+	By("moving the web servers off " + node)
+	kubectl(ctx, "patch", "deployment", "lb-test", "-p", `{"spec":{"template":{"spec":{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":`+
+		`{"nodeSelectorTerms":[{"matchExpressions":[{"key":"kubernetes.io/hostname","operator":"NotIn","values":["`+node+`"]}]}]}}}}}}}`)
+	kubectl(ctx, "rollout", "status", "deployment", "lb-test", "--timeout=120s")
+	Eventually(webServersOn).WithContext(ctx).Should(And(HaveLen(2), Not(ContainElement(node))))
+	Eventually(curl(first)).WithContext(ctx).Should(ContainSubstring("Welcome to nginx!"))
+}
+
 // faultSpecs take the node that answers for the address away in the ways in which a rack loses one, and give it back.
 func faultSpecs() {
 	DescribeTable("has another node answer for the address, and one alone after the repair",
 		func(ctx SpecContext, fault string, hurt, mend []string) {
 			owner := ready(ctx)
-			By("moving the web servers off " + owner.Node + ", so that only the announcement is at stake")
-			kubectl(ctx, "patch", "deployment", "lb-test", "-p", `{"spec":{"template":{"spec":{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":`+
-				`{"nodeSelectorTerms":[{"matchExpressions":[{"key":"kubernetes.io/hostname","operator":"NotIn","values":["`+owner.Node+`"]}]}]}}}}}}}`)
-			kubectl(ctx, "rollout", "status", "deployment", "lb-test", "--timeout=120s")
-			Eventually(webServersOn).WithContext(ctx).Should(And(HaveLen(2), Not(ContainElement(owner.Node))))
-			Eventually(curl(first)).WithContext(ctx).Should(ContainSubstring("Welcome to nginx!"))
+			moveWebServersOff(ctx, owner.Node)
 
 			By(fault + " of " + owner.Node)
 			outage := measureOutage(ctx, first)
