@@ -193,7 +193,7 @@ func TestServeWaitsForNobody(t *testing.T) {
 	}
 	told := make(chan struct{})
 	go func() {
-		for i := range 100 { // each would wait for the gossip's next round, 20 ms
+		for i := range 100 { // each would wait for the gossip's next round, 50 ms
 			a.Serve([]Segment{on("eth0", "10.0.1.0/24"), on(fmt.Sprintf("eth%d", i+1), "10.0.6.0/24")})
 		}
 		close(told)

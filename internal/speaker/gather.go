@@ -65,7 +65,8 @@ func (s source) snapshot(ctx context.Context, self string, in settings, members 
 		nodes          corev1.NodeList
 	)
 	for what, list := range map[string]client.ObjectList{"Services": &services, "EndpointSlices": &endpointSlices, "Nodes": &nodes} {
-		if err := s.reader.List(ctx, list); err != nil {
+		// Nothing is written to what is listed: a thousand Services need not be copied in each pass.
+		if err := s.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return snapshot{}, fmt.Errorf("listing %s: %w", what, err)
 		}
 	}

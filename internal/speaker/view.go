@@ -56,9 +56,11 @@ func (r *recalled) Get(_ context.Context, key client.ObjectKey, object client.Ob
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, key.Name)
 }
 
-// List reads all objects of a kind. It knows no options.
+// List reads all objects of a kind, and copies none.
 func (r *recalled) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	if len(opts) > 0 {
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	if o.LabelSelector != nil || o.FieldSelector != nil || o.Namespace != "" {
 		return fmt.Errorf("the last state cannot be searched")
 	}
 	switch into := list.(type) {
