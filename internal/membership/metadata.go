@@ -25,11 +25,12 @@ type MAC [6]byte
 // String writes it as usual: 02:aa:bb:cc:dd:ee.
 func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
 
-// Segment is an interface with carrier and the subnet of one of its addresses.
+// Segment is an interface with carrier and one of its addresses.
 type Segment struct {
 	Interface string
-	Prefix    netip.Prefix
-	MAC       MAC
+	// Prefix is the address, with the length of its subnet's prefix: where the others reach this node there.
+	Prefix netip.Prefix
+	MAC    MAC
 }
 
 // Fit returns the segments that fit into what a member can tell the others: those that do not are nobody's, so that all decide from the
@@ -43,11 +44,11 @@ func Fit(segments []Segment) ([]Segment, error) {
 		"%d subnets of this node do not fit into what the speakers tell each other: addresses there are not announced from here", left)
 }
 
-// encode writes segments as "eth0=192.168.1.0/24=02aabbccddee,…", as many as fit, and says how many do not. Linux allows commas and equals
+// encode writes segments as "eth0=192.168.1.7/24=02aabbccddee,…", as many as fit, and says how many do not. Linux allows commas and equals
 // signs in names, which are escaped.
 func encode(segments []Segment) (meta []byte, left int) {
 	for i, s := range segments {
-		entry := url.QueryEscape(s.Interface) + "=" + s.Prefix.Masked().String()
+		entry := url.QueryEscape(s.Interface) + "=" + s.Prefix.String()
 		if s.MAC != (MAC{}) {
 			entry += "=" + hex.EncodeToString(s.MAC[:])
 		}
@@ -72,7 +73,7 @@ func decode(meta []byte) []Segment {
 		prefix, prefixErr := netip.ParsePrefix(subnet)
 		mac, readable := decodeMAC(address)
 		if name != "" && nameErr == nil && prefixErr == nil && (readable || !told) {
-			segments = append(segments, Segment{Interface: name, Prefix: prefix.Masked(), MAC: mac})
+			segments = append(segments, Segment{Interface: name, Prefix: prefix, MAC: mac})
 		}
 	}
 	return segments

@@ -74,9 +74,9 @@ func TestDecodeReadsWhatItKnows(t *testing.T) {
 			meta: "i=h3x,eth0=192.168.1.0/24=02aabbccddee",
 			want: []Segment{with(on("eth0", "192.168.1.0/24"), mac)},
 		},
-		"an address in a subnet means the subnet": {
+		"the address in its subnet is kept": {
 			meta: "eth0=192.168.1.7/24",
-			want: []Segment{on("eth0", "192.168.1.0/24")},
+			want: []Segment{on("eth0", "192.168.1.7/24")},
 		},
 		"an entry that is cut off, without a name, or badly written is no segment": {
 			meta: "eth0=192.168.1,=10.0.0.0/8,eth%zz=10.0.0.0/8,eth1=10.0.0.0/33,eth2=10.0.0.0/8=,eth2=10.0.0.0/8=02aabb,eth2=10.0.0.0/8=zz,,",

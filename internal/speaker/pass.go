@@ -219,7 +219,7 @@ func segmentsOf(interfaces []links.Interface, answers func(name string) bool) []
 		}
 		for _, p := range i.Addresses {
 			if i.Carrier && answers(i.Name) {
-				segments = append(segments, membership.Segment{Interface: i.Name, Prefix: p.Masked(), MAC: mac})
+				segments = append(segments, membership.Segment{Interface: i.Name, Prefix: p, MAC: mac})
 			}
 		}
 	}

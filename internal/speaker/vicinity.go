@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -21,6 +22,8 @@ const (
 	askHostsEvery = time.Second
 	deafAfter     = 3
 	witnesses     = 2
+	// askedPeers is how many nodes are asked on an interface: one that is gone must not make it deaf.
+	askedPeers = 3
 	// askUrgently is how often they are asked while it has to be known whether this node is the one that is cut off.
 	askUrgently = 20 * time.Millisecond
 	// urgentFor is how long that is: later the question of every second will do.
@@ -38,26 +41,46 @@ func (h host) compare(other host) int {
 	return cmp.Or(strings.Compare(h.iface, other.iface), h.addr.Compare(other.addr))
 }
 
-// hostsAround returns whom to ask on which interface: the routers and the nodes whose addresses lie in its subnets. Whose speaker was lost is
-// not asked: whether it answers says nothing of this node.
+// hostsAround returns whom to ask on which interface: the routers, and the nodes with addresses in its subnets that follow this one by name, so
+// that each is asked by few. Whose speaker was lost is not asked: whether it answers says nothing of this node.
 func hostsAround(interfaces []links.Interface, gateways []netip.Addr, s snapshot) []host {
-	addrs := slices.Clone(gateways)
-	for _, n := range s.nodes {
-		if _, heard := s.members[n.name]; heard && n.name != s.self {
-			addrs = append(addrs, n.addrs...)
-		}
-	}
 	var all []host
+	peers := s.peersAround()
 	for _, i := range interfaces {
-		for _, addr := range addrs {
-			own := slices.ContainsFunc(i.Addresses, func(p netip.Prefix) bool { return p.Addr() == addr })
-			near := slices.ContainsFunc(i.Addresses, func(p netip.Prefix) bool { return p.Contains(addr) })
-			if h := (host{i.Name, addr}); near && !own && !slices.Contains(all, h) {
-				all = append(all, h)
+		own := func(addr netip.Addr) bool {
+			return slices.ContainsFunc(i.Addresses, func(p netip.Prefix) bool { return p.Addr() == addr })
+		}
+		add := func(addrs []netip.Addr, atMost int) {
+			for _, addr := range addrs {
+				near := slices.ContainsFunc(i.Addresses, func(p netip.Prefix) bool { return p.Contains(addr) })
+				if h := (host{i.Name, addr}); atMost > 0 && near && !own(addr) && !slices.Contains(all, h) {
+					all, atMost = append(all, h), atMost-1
+				}
 			}
 		}
+		add(gateways, len(gateways))
+		add(peers, askedPeers)
 	}
 	return all
+}
+
+// peersAround are the addresses of the nodes that are heard, by the API server's word and by their speakers': first those that follow this node
+// by name.
+func (s snapshot) peersAround() []netip.Addr {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(s.members)), func(name string) bool { return name == s.self })
+	next, _ := slices.BinarySearch(names, s.self)
+	var addrs []netip.Addr
+	for _, name := range slices.Concat(names[next:], names[:next]) {
+		for _, n := range s.nodes {
+			if n.name == name {
+				addrs = append(addrs, n.addrs...)
+			}
+		}
+		for _, segment := range s.members[name].Segments {
+			addrs = append(addrs, segment.Prefix.Addr())
+		}
+	}
+	return addrs
 }
 
 // vicinity is which of the hosts around answer. A link that has carrier and no way behind it shows in nothing else: a dead port of a switch,

@@ -1,6 +1,7 @@
 package speaker
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -23,14 +24,39 @@ var (
 func TestHostsAround(t *testing.T) {
 	s := rack()
 	s.nodes[1].addrs, s.nodes[2].addrs, s.nodes[0].addrs = addrs("192.168.1.11"), addrs("192.168.1.12", "10.0.0.12"), addrs("192.168.1.10")
-	s.members = map[string]membership.Member{"w1": {}, "w2": {}} // cp is not heard
+	s.members = map[string]membership.Member{ // cp is not heard
+		"w1": {Segments: []membership.Segment{on("eth0", "192.168.1.11/24")}},
+		"w2": {Segments: []membership.Segment{on("eth0", "192.168.1.12/24"), on("eth2", "10.0.0.112/24"), on("eth3", "172.16.0.12/24")}},
+	}
 	interfaces := []links.Interface{
 		{Name: "eth0", Addresses: []netip.Prefix{netip.MustParsePrefix("192.168.1.11/24")}},
 		{Name: "eth1", Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.11/24")}},
 	}
 	got := hostsAround(interfaces, addrs("192.168.1.1", "172.16.0.1"), s)
-	if diff := cmp.Diff([]host{router, peer, beside}, got, cmp.AllowUnexported(host{}), compareValues); diff != "" {
+	if diff := cmp.Diff([]host{router, peer, beside, {"eth1", netip.MustParseAddr("10.0.0.112")}}, got, cmp.AllowUnexported(host{}), compareValues); diff != "" {
 		t.Errorf("hosts (-want +got):\n%s", diff)
+	}
+}
+
+// TestFewPeersAreAsked: in a large cluster, each node by those three before it.
+func TestFewPeersAreAsked(t *testing.T) {
+	asked := map[string]int{}
+	members := map[string]membership.Member{}
+	for i := range 20 {
+		members[fmt.Sprintf("w%02d", i)] = membership.Member{Segments: []membership.Segment{on("eth0", fmt.Sprintf("192.168.1.%d/24", 10+i))}}
+	}
+	for i := range 20 {
+		own := []links.Interface{{Name: "eth0", Addresses: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("192.168.1.%d/24", 10+i))}}}
+		for _, h := range hostsAround(own, addrs("192.168.1.1"), snapshot{self: fmt.Sprintf("w%02d", i), members: members}) {
+			asked[h.addr.String()]++
+		}
+	}
+	want := map[string]int{"192.168.1.1": 20}
+	for i := range 20 {
+		want[fmt.Sprintf("192.168.1.%d", 10+i)] = 3
+	}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Errorf("how often each is asked (-want +got):\n%s", diff)
 	}
 }
 

@@ -20,6 +20,7 @@ var _ = Describe("A kubeadm cluster", Ordered, func() {
 	Context("with a node lost", faultSpecs)
 	Context("with the API server stopped", long, outageSpecs)
 	Context("with foreign hosts on the LAN", conflictSpecs)
+	Context("with a second LAN", segmentSpecs)
 	Context("with a change of kube-proxy that goes wrong", long, rollbackSpecs)
 })
 

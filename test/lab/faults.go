@@ -35,11 +35,18 @@ func (l lab) findNode(name string) (host, error) {
 	return h, err
 }
 
-// cut pulls a host's cable out of the switch. Silently, the host keeps its carrier, as behind a switch port that died.
-func (l lab) cut(ctx context.Context, name string, silently bool) error {
+// cut pulls a host's cable, that of the first LAN or of the second one, out of the switch. Silently, the host keeps its carrier, as behind a
+// switch port that died.
+func (l lab) cut(ctx context.Context, name string, silently, second bool) error {
 	h, err := l.find(name)
 	if err != nil {
 		return err
+	}
+	switch {
+	case second && silently:
+		return ipAll(ctx, l.lan(), "link set "+secondCable(h)+" nomaster")
+	case second:
+		return ipAll(ctx, l.lan(), "link set "+secondCable(h)+" down")
 	}
 	if silently {
 		return ipAll(ctx, l.lan(), "link set "+cable(h)+" nomaster")
@@ -51,10 +58,13 @@ func (l lab) cut(ctx context.Context, name string, silently bool) error {
 }
 
 // mend plugs the cable in again.
-func (l lab) mend(ctx context.Context, name string) error {
+func (l lab) mend(ctx context.Context, name string, second bool) error {
 	h, err := l.find(name)
 	if err != nil {
 		return err
+	}
+	if second {
+		return ipAll(ctx, l.lan(), "link set "+secondCable(h)+" master "+secondBridge+" up")
 	}
 	if err := ipAll(ctx, l.lan(), "link set "+cable(h)+" master br0 up"); err != nil {
 		return err

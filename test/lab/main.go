@@ -182,14 +182,25 @@ func useCommands(l *lab) []*cobra.Command {
 
 func faultCommands(l *lab) []*cobra.Command {
 	p := progress{os.Stderr}
-	var silently bool
+	var silently, second, remove bool
 	cut := &cobra.Command{Use: "cut HOST", Short: "Pull a host's cable", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return l.cut(cmd.Context(), args[0], silently) }}
+		RunE: func(cmd *cobra.Command, args []string) error { return l.cut(cmd.Context(), args[0], silently, second) }}
 	cut.Flags().BoolVar(&silently, "silent", false, "keep the host's carrier, as behind a switch port that died")
+	mend := &cobra.Command{Use: "mend HOST", Short: "Plug a host's cable in again", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return l.mend(cmd.Context(), args[0], second) }}
+	for _, c := range []*cobra.Command{cut, mend} {
+		c.Flags().BoolVar(&second, "second", false, "the cable of the second LAN")
+	}
+	secondLAN := &cobra.Command{Use: "second-lan", Short: "Plug k8s-ops and the nodes that run into a second LAN, 10.1.0.0/24, as eth1", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if remove {
+				return l.removeSecondLAN(cmd.Context())
+			}
+			return l.secondLAN(cmd.Context())
+		}}
+	secondLAN.Flags().BoolVar(&remove, "remove", false, "take it away again")
 	return []*cobra.Command{
-		cut,
-		{Use: "mend HOST", Short: "Plug a host's cable in again", Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return l.mend(cmd.Context(), args[0]) }},
+		cut, mend, secondLAN,
 		{Use: "kill NODE", Short: "Cut a node's power", Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return l.kill(cmd.Context(), args[0]) }},
 		{Use: "start NODE", Short: "Turn a killed node on again", Args: cobra.ExactArgs(1),

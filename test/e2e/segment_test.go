@@ -1,0 +1,106 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+)
+
+// onSecond is an address of the second LAN, on which the nodes have nothing else: their gossip stays on the first one.
+const onSecond = "10.1.0.200"
+
+// answeringOnSecond returns the hardware addresses that answer for it.
+func answeringOnSecond(ctx context.Context) []string {
+	return replies(output(ctx, "arping", "-b", "-c", "3", "-I", "eth1", onSecond))
+}
+
+// agreeOnSecond waits until exactly one host answers there, the one that the status names.
+func agreeOnSecond(ctx context.Context) v1alpha1.AllocatedIP {
+	GinkgoHelper()
+	var owner v1alpha1.AllocatedIP
+	Eventually(func(g Gomega, ctx context.Context) {
+		var err error
+		owner, err = ownerOf(onSecond)(ctx)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(answeringOnSecond(ctx)).To(Equal([]string{owner.MAC}))
+	}).WithContext(ctx).Should(Succeed())
+	return owner
+}
+
+// segmentSpecs have an address on a LAN of its own, and take nodes off that LAN alone: their speakers go on hearing each other.
+func segmentSpecs() {
+	It("moves an address off a node that has lost its LAN, with carrier or without, and leaves it there", func(ctx SpecContext) {
+		lab(ctx, "second-lan")
+		DeferCleanup(func(ctx SpecContext) { lab(ctx, "second-lan", "--remove") })
+		cnet, err := clusterNetworking(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		pools, err := json.Marshal(cnet.Spec.IPPools)
+		Expect(err).NotTo(HaveOccurred())
+		patchSpec(ctx, `{"ipPools":[{"name":"second","addresses":["10.1.0.200-10.1.0.209"]},{"name":"lan-pool","addresses":["192.168.1.200-192.168.1.210"]}],`+
+			`"l2Advertisements":[{"name":"everywhere"}]}`)
+		DeferCleanup(func(ctx SpecContext) {
+			patchSpec(ctx, `{"ipPools":`+string(pools)+`,"l2Advertisements":[{"name":"lan-l2","ipPools":["lan-pool"]}]}`)
+			ready(ctx)
+		})
+		kubectl(ctx, "expose", "deployment", "lb-test", "--type=LoadBalancer", "--port=80")
+		DeferCleanup(func(ctx SpecContext) { kubectl(ctx, "delete", "service", "lb-test") })
+		Eventually(addressOf("lb-test")).WithContext(ctx).Should(Equal(onSecond))
+
+		for _, fault := range []struct {
+			what string
+			cut  []string
+			// moved is why the address moved.
+			moved v1alpha1.MoveReason
+		}{
+			{"loss of carrier", []string{"cut", "--second"}, v1alpha1.MoveNoInterface},
+			{"death of the switch port", []string{"cut", "--second", "--silent"}, v1alpha1.MoveNoInterface},
+		} {
+			owner := agreeOnSecond(ctx)
+			moveWebServersOff(ctx, owner.Node)
+			By(fault.what + " of " + owner.Node)
+			outage := measureOutage(ctx, onSecond)
+			lab(ctx, append(fault.cut, owner.Node)...)
+			DeferCleanup(func(ctx SpecContext) { lab(ctx, "mend", "--second", owner.Node) })
+			Eventually(answeringOnSecond).WithContext(ctx).Should(And(HaveLen(1), Not(ContainElement(owner.MAC))))
+			Eventually(curl(onSecond)).WithContext(ctx).Should(ContainSubstring("Welcome to nginx!"))
+			longest, _ := outage.stop()
+			AddReportEntry("longest time without an answer after the "+fault.what+" on the second LAN", longest.String())
+			successor := agreeOnSecond(ctx)
+			Expect(successor.Node).NotTo(Equal(owner.Node))
+			Expect(*successor.LastMove).To(And(HaveField("From", owner.Node), HaveField("Reason", fault.moved)))
+
+			lab(ctx, "mend", "--second", owner.Node)
+			Consistently(answeringOnSecond).WithTimeout(5 * time.Second).WithPolling(time.Second).WithContext(ctx).Should(Equal([]string{successor.MAC}))
+		}
+	})
+
+	It("moves an address once, however often the cable of the node that had it is cut", long, func(ctx SpecContext) {
+		const flaps, period = 20, 9 * time.Second
+		owner := ready(ctx)
+		moveWebServersOff(ctx, owner.Node)
+		DeferCleanup(func(ctx SpecContext) { lab(ctx, "mend", owner.Node) })
+		owners := []string{owner.Node}
+		look := func(until time.Time) {
+			for time.Now().Before(until) {
+				if now, err := ownerOf(first)(ctx); err == nil && now.Node != "" && now.Node != owners[len(owners)-1] {
+					owners = append(owners, now.Node)
+				}
+				time.Sleep(200 * time.Millisecond)
+			}
+		}
+		for range flaps {
+			lab(ctx, "cut", owner.Node)
+			look(time.Now().Add(period / 3))
+			lab(ctx, "mend", owner.Node)
+			look(time.Now().Add(2 * period / 3))
+		}
+		AddReportEntry("owners while the cable flapped", owners)
+		Expect(owners).To(HaveLen(2), "it went once, and nobody gave it back")
+		Expect(agree(ctx, first).Node).To(Equal(owners[1]))
+	})
+}
