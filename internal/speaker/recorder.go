@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"time"
 
@@ -11,7 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -40,8 +43,9 @@ type recorder struct {
 	// changed says that something may have.
 	changed chan struct{}
 
-	// kept is what was written last.
-	kept laststate.State
+	// kept is what was written last, and revision that of what it was made from.
+	kept     laststate.State
+	revision uint64
 	// confirmed is when the caches were last known to be what the API server says.
 	confirmed time.Time
 	complaint string
@@ -77,13 +81,22 @@ func (r *recorder) run(ctx context.Context) error {
 
 // record writes what has changed, or has not been confirmed for a while.
 func (r *recorder) record(ctx context.Context) error {
+	revision, err := r.source.revision(ctx)
+	if err != nil {
+		return err
+	}
+	speakers := r.speakers()
+	if revision == r.revision && slices.Equal(speakers, r.kept.Speakers) && time.Since(r.confirmed) < confirmEvery {
+		return nil // to compare all that is kept would cost more than all else that an idle speaker does
+	}
 	state, err := r.source.lasting(ctx)
 	if err != nil {
 		return err
 	}
-	state.Origin, state.Speakers, state.AsOf = r.origin, r.speakers(), r.kept.AsOf
+	state.Origin, state.Speakers, state.AsOf = r.origin, speakers, r.kept.AsOf
 	same := equality.Semantic.DeepEqual(r.kept, state)
 	if same && time.Since(r.confirmed) < confirmEvery {
+		r.revision = revision
 		return nil
 	}
 	if r.answers(ctx) {
@@ -95,9 +108,34 @@ func (r *recorder) record(ctx context.Context) error {
 	if err := r.file.Write(state); err != nil {
 		return err
 	}
-	r.kept = state
+	r.kept, r.revision = state, revision
 	return nil
 }
+
+// revision is a number that changes when any object does that is decided from.
+func (s source) revision(ctx context.Context) (sum uint64, err error) {
+	var configurations corev1.ConfigMapList
+	lists := []client.ObjectList{&corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}, &corev1.NodeList{}, &configurations}
+	for _, list := range lists {
+		if err := s.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return 0, fmt.Errorf("listing what is decided from: %w", err)
+		}
+		err := meta.EachListItem(list, func(object runtime.Object) error {
+			o, err := meta.Accessor(object)
+			if err == nil {
+				sum += maphash.String(seed, string(o.GetUID())+"/"+o.GetNamespace()+"/"+o.GetName()+"@"+o.GetResourceVersion()) // in any order
+			}
+			return err
+		})
+		if err != nil {
+			return 0, fmt.Errorf("reading the revisions of a %T: %w", list, err)
+		}
+	}
+	return sum, nil
+}
+
+// seed is that of the revisions' sums, which no other process sees.
+var seed = maphash.MakeSeed()
 
 // answers says whether the API server does.
 func (r *recorder) answers(ctx context.Context) bool {
