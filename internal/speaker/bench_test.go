@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,7 +55,7 @@ func newMany(services int) many {
 	for i := range services {
 		svc := balancer(fmt.Sprintf("web-%d", i), addr.String())
 		svc.Annotations = map[string]string{"networking.lanyard.dev/allocated": addr.String() + "=wide"}
-		svc.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 500)}}}
+		svc.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", 500))}}
 		all.Items = append(all.Items, *svc)
 		ends.Items = append(ends.Items, discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name + "-x",
 			Labels: map[string]string{discoveryv1.LabelServiceName: svc.Name}}, Endpoints: make([]discoveryv1.Endpoint, 3)})
