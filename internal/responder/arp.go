@@ -141,3 +141,7 @@ func (p arp) probe(a netip.Addr, to *MAC) []byte {
 	}
 	return arpPacket{codec.OperationRequest, p.mac, MAC{}, netip.IPv4Unspecified(), a}.frame(destination)
 }
+
+func (p arp) request(a, from netip.Addr) []byte {
+	return arpPacket{codec.OperationRequest, p.mac, MAC{}, from, a}.frame(broadcast)
+}

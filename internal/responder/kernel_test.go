@@ -239,6 +239,36 @@ func TestLinuxIsProbed(t *testing.T) {
 	}
 }
 
+// TestLinuxIsAsked from an address of this host: what it has is seen, what nobody has is not, and an address of the other family is refused.
+func TestLinuxIsAsked(t *testing.T) {
+	for name, tc := range map[string]struct{ family, addr, other, from, foreign string }{
+		"ARP": {"ARP", "192.168.1.122", "192.168.1.121", "192.168.1.7", "fd00::122"},
+		"NDP": {"NDP", "fd00::122", "fd00::121", "fd00::7", "192.168.1.122"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, h := neighbourHost(t)
+			seen := make(chan Sighting, 16)
+			r, err := families[tc.family].listen(near.Index, near.HardwareAddr, Config{Seen: func(s Sighting) { seen <- s }})
+			start(t, r, err, []Range{rangeOf(tc.other, tc.addr)})
+			from := netip.MustParseAddr(tc.from)
+			must(t, r.Ask(netip.MustParseAddr(tc.other), from))
+			must(t, r.Ask(netip.MustParseAddr(tc.addr), from))
+			if err := r.Ask(netip.MustParseAddr(tc.foreign), from); err == nil {
+				t.Errorf("it asks for %s by %s", tc.foreign, tc.family)
+			}
+			select {
+			case s := <-seen:
+				want := Sighting{netip.MustParseAddr(tc.addr), MAC(h.link.Attrs().HardwareAddr), Claimed}
+				if diff := cmp.Diff(want, s, compareAddrs); diff != "" {
+					t.Errorf("answer (-want +got):\n%s", diff)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("no answer")
+			}
+		})
+	}
+}
+
 // TestLinuxDoesNotTakeAnAddressThatIsOurs: it looks for duplicates first (RFC 4862), and its probe is seen.
 func TestLinuxDoesNotTakeAnAddressThatIsOurs(t *testing.T) {
 	near, h := neighbourHost(t)

@@ -130,3 +130,8 @@ func (p ndp) probe(a netip.Addr, to *MAC) []byte {
 	}
 	return neighbourMessage{kind: neighbourSolicitation, source: netip.IPv6Unspecified(), destination: group, target: a}.frame(p.mac, destination)
 }
+
+func (p ndp) request(a, from netip.Addr) []byte {
+	group := solicitedNode(a)
+	return neighbourMessage{kind: neighbourSolicitation, source: from, destination: group, target: a, linkLayer: &p.mac}.frame(p.mac, groupMAC(group))
+}

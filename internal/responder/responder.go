@@ -81,6 +81,8 @@ type protocol interface {
 	directed(a netip.Addr, to asker) []byte
 	// probe is the frame that asks whether anybody has an address: one neighbour, or everybody.
 	probe(a netip.Addr, to *MAC) []byte
+	// request is the frame by which a host with an address asks where another is.
+	request(a, from netip.Addr) []byte
 }
 
 // Responder answers for addresses on one interface, by ARP or by NDP. It leaves addresses of the other family alone. Its methods may be
@@ -213,6 +215,19 @@ func (r *Responder) Probe(a netip.Addr, to net.HardwareAddr) error {
 	}
 	if err := r.send(r.protocol.probe(a, one), answerTries); err != nil {
 		return fmt.Errorf("probing %s: %w", a, err)
+	}
+	return nil
+}
+
+// Ask asks once for the hardware address of a neighbour, from an address of this host on the interface, as its kernel would. Unlike a probe it
+// disturbs no neighbour that is just taking its address (RFC 5227, section 2.1.1; RFC 4862, section 5.4.3). The answer is a sighting if the
+// address is in the ranges that are heard. An error says that the frame was not sent.
+func (r *Responder) Ask(a, from netip.Addr) error {
+	if !r.protocol.family(a) || !r.protocol.family(from) {
+		return fmt.Errorf("%s cannot ask for %s from %s", r.protocol.name(), a, from)
+	}
+	if err := r.send(r.protocol.request(a, from), answerTries); err != nil {
+		return fmt.Errorf("asking for %s: %w", a, err)
 	}
 	return nil
 }

@@ -278,7 +278,7 @@ func TestListened(t *testing.T) {
 			{name: "a/a", addrs: addrs("192.168.1.200", "10.7.7.7")}, // the second is not ours
 			{name: "b/b", addrs: addrs("10.9.9.9"), draining: map[netip.Addr]string{netip.MustParseAddr("10.9.9.9"): "old-pool"}},
 		},
-	}, []host{{"eth0", netip.MustParseAddr("192.168.1.1")}})
+	}, []host{{iface: "eth0", addr: netip.MustParseAddr("192.168.1.1")}})
 	want := []responder.Range{
 		{First: netip.MustParseAddr("192.168.1.1"), Last: netip.MustParseAddr("192.168.1.1")},
 		{First: netip.MustParseAddr("192.168.1.200"), Last: netip.MustParseAddr("192.168.1.210")},

@@ -113,7 +113,7 @@ func TestAnAddressGoesFromNodeToNode(t *testing.T) {
 			ip(t, "address", "add", "192.168.1.7/24", "dev", "near")
 			g := &chronicle{gossip: &gossip{former: tc.former}, epochs: map[netip.Addr]uint64{sought: 4}}
 			s := newSpeaker(t, fake.NewFakeClient(stored(), onNode("w1"), onNode("w2"), balancer("web", "192.168.1.200")), g)
-			r, _ := newResponders(t)
+			r, _ := someResponders(t)
 			r.seen = s.see
 			ctx, cancel := context.WithCancel(t.Context())
 			defer r.wait()

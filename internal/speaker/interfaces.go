@@ -20,19 +20,55 @@ const (
 	retryAtMost = 30 * time.Second
 )
 
-// running is a responder on an interface.
+// protocol is by which addresses of a family are answered for.
+type protocol string
+
+// The protocols.
+const (
+	byARP protocol = "ARP"
+	byNDP protocol = "NDP"
+)
+
+// protocolOf is the one of an address's family.
+func protocolOf(a netip.Addr) protocol {
+	if a.Is4() {
+		return byARP
+	}
+	return byNDP
+}
+
+// outlet is an interface on which a protocol is spoken, as it is where an address of the family is.
+type outlet struct {
+	iface    string
+	protocol protocol
+}
+
+// outletsOf are those of the interfaces that have carrier.
+func outletsOf(interfaces []links.Interface) map[outlet]links.Interface {
+	all := map[outlet]links.Interface{}
+	for _, i := range interfaces {
+		for _, p := range i.Addresses {
+			if i.Carrier {
+				all[outlet{i.Name, protocolOf(p.Addr())}] = i
+			}
+		}
+	}
+	return all
+}
+
+// running is a responder at an outlet.
 type running struct {
-	arp    *responder.Responder
-	index  int
-	mac    string
-	opened time.Time
-	cancel context.CancelFunc
-	done   chan struct{}
+	responder *responder.Responder
+	index     int
+	mac       string
+	opened    time.Time
+	cancel    context.CancelFunc
+	done      chan struct{}
 	// err is why it ended; it is read once done is closed.
 	err error
 }
 
-// trouble is what is known of an interface whose responder failed.
+// trouble is what is known of an outlet whose responder failed.
 type trouble struct {
 	// why says what keeps it from answering; nil while a new responder runs.
 	why error
@@ -41,45 +77,46 @@ type trouble struct {
 	pause time.Duration
 }
 
-// responders keeps one responder for each interface that could announce. Only the speaker's loop calls it.
+// responders keeps one responder for each outlet. Only the speaker's loop calls it.
 type responders struct {
 	log      logr.Logger
-	counters responder.Counters
+	counters func(protocol) responder.Counters
 	// seen is told what others say of addresses.
 	seen func(iface string, s responder.Sighting)
 	// failed wakes the loop after a responder ended.
 	failed chan<- struct{}
 
-	tasks    map[string]*running
-	troubles map[string]trouble
+	tasks    map[outlet]*running
+	troubles map[outlet]trouble
 	all      sync.WaitGroup
 }
 
-// sync starts responders on interfaces that came, and ends those on interfaces that went or changed.
+func newResponders(
+	log logr.Logger, counters func(protocol) responder.Counters, seen func(string, responder.Sighting), failed chan<- struct{},
+) *responders {
+	return &responders{log: log, counters: counters, seen: seen, failed: failed, tasks: map[outlet]*running{}, troubles: map[outlet]trouble{}}
+}
+
+// sync starts responders at outlets that came, and ends those at outlets that went or changed.
 func (r *responders) sync(ctx context.Context, interfaces []links.Interface, now time.Time) {
-	wanted := map[string]links.Interface{}
-	for _, i := range interfaces {
-		if i.Carrier {
-			wanted[i.Name] = i
-		}
-	}
-	for name, task := range maps.Clone(r.tasks) {
-		i, still := wanted[name]
+	wanted := outletsOf(interfaces)
+	for at, task := range maps.Clone(r.tasks) {
+		i, still := wanted[at]
 		same := still && i.Index == task.index && i.MAC.String() == task.mac
 		if same && task.alive() {
 			continue
 		}
-		r.stop(name, task)
+		r.stop(at, task)
 		if same {
-			r.fail(name, task.err, task.opened, now)
+			r.fail(at, task.err, task.opened, now)
 		} else {
-			delete(r.troubles, name) // what comes under this name has not failed yet
+			delete(r.troubles, at) // what comes under this name has not failed yet
 		}
 	}
-	maps.DeleteFunc(r.troubles, func(name string, _ trouble) bool { _, still := wanted[name]; return !still })
-	for name, i := range wanted {
-		if _, runs := r.tasks[name]; !runs && !now.Before(r.troubles[name].until) {
-			r.start(ctx, i, now)
+	maps.DeleteFunc(r.troubles, func(at outlet, _ trouble) bool { _, still := wanted[at]; return !still })
+	for at, i := range wanted {
+		if _, runs := r.tasks[at]; !runs && !now.Before(r.troubles[at].until) {
+			r.start(ctx, at, i, now)
 		}
 	}
 }
@@ -95,106 +132,130 @@ func (t *running) alive() bool {
 }
 
 // stop ends a responder and waits until it has.
-func (r *responders) stop(name string, task *running) {
+func (r *responders) stop(at outlet, task *running) {
 	task.cancel()
 	<-task.done
-	delete(r.tasks, name)
+	delete(r.tasks, at)
 }
 
-// fail notes that an interface cannot be answered on.
-func (r *responders) fail(name string, why error, opened, now time.Time) {
-	t := r.troubles[name]
+// fail notes that an outlet cannot be answered at.
+func (r *responders) fail(at outlet, why error, opened, now time.Time) {
+	t := r.troubles[at]
 	if now.Sub(opened) >= retryAtMost {
 		t.pause = 0
 	}
 	pause := min(max(2*t.pause, retryAfter), retryAtMost)
-	r.troubles[name] = trouble{why: why, pause: pause, until: opened.Add(pause)}
-	r.log.Error(why, "cannot announce on an interface; it is tried again", "interface", name)
+	r.troubles[at] = trouble{why: why, pause: pause, until: opened.Add(pause)}
+	r.log.Error(why, "cannot announce on an interface; it is tried again", "interface", at.iface, "protocol", at.protocol)
 }
 
 // start opens a responder. One that cannot be opened is tried again a little later.
-func (r *responders) start(ctx context.Context, i links.Interface, now time.Time) {
-	arp, err := responder.ListenARP(i.Index, i.MAC, responder.Config{
-		Counters: r.counters, Seen: func(s responder.Sighting) { r.seen(i.Name, s) },
+func (r *responders) start(ctx context.Context, at outlet, i links.Interface, now time.Time) {
+	listen := responder.ListenARP
+	if at.protocol == byNDP {
+		listen = responder.ListenNDP
+	}
+	opened, err := listen(i.Index, i.MAC, responder.Config{
+		Counters: r.counters(at.protocol), Seen: func(s responder.Sighting) { r.seen(i.Name, s) },
+		Failed: func(err error) {
+			r.log.Error(err, "an address may not be reachable; it is tried again", "interface", at.iface, "protocol", at.protocol)
+		},
 	})
 	if err != nil {
-		r.fail(i.Name, err, now, now)
+		r.fail(at, err, now, now)
 		return
 	}
-	if t, failed := r.troubles[i.Name]; failed {
+	if t, failed := r.troubles[at]; failed {
 		t.why = nil
-		r.troubles[i.Name] = t
+		r.troubles[at] = t
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	task := &running{arp: arp, index: i.Index, mac: i.MAC.String(), opened: now, cancel: cancel, done: make(chan struct{})}
-	r.tasks[i.Name] = task
+	task := &running{responder: opened, index: i.Index, mac: i.MAC.String(), opened: now, cancel: cancel, done: make(chan struct{})}
+	r.tasks[at] = task
 	r.all.Go(func() {
 		defer close(task.done)
 		defer cancel()
-		if task.err = arp.Run(ctx); task.err != nil {
+		if task.err = opened.Run(ctx); task.err != nil {
 			wake(r.failed)
 		}
 	})
 }
 
-// hear makes each interface listen to requests for these addresses. One that cannot is opened anew later.
+// hear makes each outlet listen to questions about these addresses. One that cannot is opened anew later.
 func (r *responders) hear(ranges []responder.Range, now time.Time) {
-	for name, task := range maps.Clone(r.tasks) {
-		if err := task.arp.Hear(ranges); err != nil {
-			r.stop(name, task)
-			r.fail(name, err, task.opened, now)
+	for at, task := range maps.Clone(r.tasks) {
+		if err := task.responder.Hear(ranges); err != nil {
+			r.stop(at, task)
+			r.fail(at, err, task.opened, now)
 		}
 	}
 }
 
-// own makes each interface answer for exactly its own addresses.
+// own makes each interface answer for exactly its own addresses: each responder takes those of its family.
 func (r *responders) own(byInterface map[string][]netip.Addr, now time.Time) {
-	for name, task := range r.tasks {
-		task.arp.Own(byInterface[name], now)
+	for at, task := range r.tasks {
+		task.responder.Own(byInterface[at.iface], now)
 	}
 }
 
 // announce tells everybody again where an address of ours is, on the interface that answers for it.
 func (r *responders) announce(addr netip.Addr, now time.Time) {
 	for _, task := range r.tasks {
-		task.arp.Announce(addr, now)
+		task.responder.Announce(addr, now)
 	}
 }
 
-// probe asks on an interface whether anybody has an address. One that cannot be asked on is opened anew.
+// probe asks on an interface whether anybody has an address. An outlet that cannot be asked at is opened anew.
 func (r *responders) probe(name string, addr netip.Addr, now time.Time) {
-	task, runs := r.tasks[name]
+	at := outlet{name, protocolOf(addr)}
+	task, runs := r.tasks[at]
 	if !runs {
 		return
 	}
-	if err := task.arp.Probe(addr, nil); err != nil {
-		r.stop(name, task)
-		r.fail(name, err, task.opened, now)
+	if err := task.responder.Probe(addr, nil); err != nil {
+		r.stop(at, task)
+		r.fail(at, err, task.opened, now)
 	}
 }
 
-// asker returns a function that asks a host whether it is there. A question that cannot be sent is one without an answer.
+// asker returns a function that asks a host whether it is there, and prober one that asks whether anybody has an address. A question that
+// cannot be sent is one without an answer.
 func (r *responders) asker() func(host) {
 	tasks := maps.Clone(r.tasks)
 	return func(h host) {
-		if task, runs := tasks[h.iface]; runs && h.addr.Is4() {
-			_ = task.arp.Probe(h.addr, nil)
+		if task, runs := tasks[outlet{h.iface, protocolOf(h.addr)}]; runs {
+			_ = task.responder.Ask(h.addr, h.from)
 		}
 	}
 }
 
-// answers says whether a responder runs on the interface.
-func (r *responders) answers(name string) bool {
-	task, runs := r.tasks[name]
+func (r *responders) prober() func(host) {
+	tasks := maps.Clone(r.tasks)
+	return func(h host) {
+		if task, runs := tasks[outlet{h.iface, protocolOf(h.addr)}]; runs {
+			_ = task.responder.Probe(h.addr, nil)
+		}
+	}
+}
+
+// answers says whether a responder of an address's family runs on the interface.
+func (r *responders) answers(name string, addr netip.Addr) bool {
+	task, runs := r.tasks[outlet{name, protocolOf(addr)}]
 	return runs && task.alive()
 }
 
 // reasons are what keeps interfaces with carrier from being answered on, by name.
 func (r *responders) reasons() map[string]string {
 	all := map[string]string{}
-	for name, t := range r.troubles {
-		if t.why != nil {
-			all[name] = t.why.Error()
+	for _, p := range []protocol{byARP, byNDP} {
+		for at, t := range r.troubles {
+			switch {
+			case at.protocol != p || t.why == nil:
+			case all[at.iface] == "":
+				all[at.iface] = t.why.Error()
+			default:
+				all[at.iface] += "; " + t.why.Error()
+			}
 		}
 	}
 	return all

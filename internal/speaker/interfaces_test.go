@@ -47,7 +47,8 @@ func cable(t *testing.T) links.Interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return links.Interface{Name: "near", Index: near.Index, MAC: near.HardwareAddr, Carrier: true}
+	return links.Interface{Name: "near", Index: near.Index, MAC: near.HardwareAddr, Carrier: true,
+		Addresses: []netip.Prefix{netip.MustParsePrefix("192.168.1.7/24")}}
 }
 
 // awaitAnswer waits until the kernel, which asks again and again, knows the address at this hardware address.
@@ -75,19 +76,82 @@ func awaitAnswer(t *testing.T, addr string, mac net.HardwareAddr) {
 	}
 }
 
-// newResponders are some without an interface yet, and what wakes their loop.
-func newResponders(t *testing.T) (r *responders, failed <-chan struct{}) {
+// someResponders are some without an interface yet, and what wakes their loop.
+func someResponders(t *testing.T) (r *responders, failed <-chan struct{}) {
 	t.Helper()
 	signals := make(chan struct{}, 1)
-	none := func() {}
-	return &responders{log: testr.New(t), failed: signals, seen: func(string, responder.Sighting) {}, tasks: map[string]*running{}, troubles: map[string]trouble{},
-		counters: responder.Counters{Replied: none, Announced: none, Unsent: none, Dropped: func(responder.Drop) {}}}, signals
+	none := func(protocol) responder.Counters { return responder.Counters{} }
+	return newResponders(testr.New(t), none, func(string, responder.Sighting) {}, signals), signals
+}
+
+// TestOutlets: a protocol is spoken where an interface with carrier has an address of its family.
+func TestOutlets(t *testing.T) {
+	prefixes := func(texts ...string) (all []netip.Prefix) {
+		for _, text := range texts {
+			all = append(all, netip.MustParsePrefix(text))
+		}
+		return all
+	}
+	four := links.Interface{Name: "four", Carrier: true, Addresses: prefixes("192.168.1.7/24", "10.0.0.7/8")}
+	six := links.Interface{Name: "six", Carrier: true, Addresses: prefixes("fd00::7/64")}
+	both := links.Interface{Name: "both", Carrier: true, Addresses: prefixes("192.168.2.7/24", "fd01::7/64")}
+	down := links.Interface{Name: "down", Addresses: prefixes("192.168.3.7/24")}
+	bare := links.Interface{Name: "bare", Carrier: true}
+	want := map[outlet]links.Interface{{"four", byARP}: four, {"six", byNDP}: six, {"both", byARP}: both, {"both", byNDP}: both}
+	if diff := cmp.Diff(want, outletsOf([]links.Interface{four, six, both, down, bare}), compareValues); diff != "" {
+		t.Errorf("outlets (-want +got):\n%s", diff)
+	}
+}
+
+// TestBothFamiliesAreAnswered on one interface, each address by its own protocol.
+func TestBothFamiliesAreAnswered(t *testing.T) {
+	inNewNetwork(t)
+	near := cable(t)
+	ip(t, "address", "add", "fd00::122/64", "dev", "far", "nodad")
+	ip(t, "address", "add", "fd00::7/64", "dev", "near", "nodad")
+	near.Addresses = append(near.Addresses, netip.MustParsePrefix("fd00::7/64"))
+	r, _ := someResponders(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer r.wait()
+	defer cancel()
+	now := time.Now()
+	r.sync(ctx, []links.Interface{near}, now)
+	four, six := netip.MustParseAddr("192.168.1.200"), netip.MustParseAddr("fd00::200")
+	r.hear([]responder.Range{{First: four, Last: four}, {First: six, Last: six}}, now)
+	r.own(map[string][]netip.Addr{"near": {four, six}}, now)
+	awaitAnswer(t, "192.168.1.200", near.MAC)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		client, err := net.Dial("udp6", "[fd00::200]:9")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = client.Write([]byte("x")) // the kernel asks who has the address; a failure before is told here
+		_ = client.Close()
+		table, err := exec.Command("ip", "-6", "neighbour", "show", "fd00::200", "dev", "far").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, table)
+		}
+		if strings.Contains(string(table), near.MAC.String()) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("fd00::200 is not answered from %s: %s", near.MAC, table)
+		}
+	}
+	for _, addr := range []netip.Addr{four, six} {
+		if !r.answers("near", addr) {
+			t.Errorf("nothing answers for addresses like %s", addr)
+		}
+	}
+	if r.answers("near", netip.MustParseAddr("fd00::1")) != r.answers("near", six) || r.answers("far", six) {
+		t.Error("it is the family that counts, and the interface")
+	}
 }
 
 // TestAnInterfaceThatComesBackIsAnsweredAgain, at once, though its responder was started a moment ago and failed.
 func TestAnInterfaceThatComesBackIsAnsweredAgain(t *testing.T) {
 	inNewNetwork(t)
-	r, failed := newResponders(t)
+	r, failed := someResponders(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer r.wait()
 	defer cancel()
@@ -135,7 +199,7 @@ func TestAnInterfaceThatComesBackIsAnsweredAgain(t *testing.T) {
 // nobody takes it for one that is.
 func TestAnInterfaceThatFailsIsTriedAgain(t *testing.T) {
 	inNewNetwork(t)
-	r, _ := newResponders(t)
+	r, _ := someResponders(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer r.wait()
 	defer cancel()
@@ -158,7 +222,7 @@ func TestAnInterfaceThatFailsIsTriedAgain(t *testing.T) {
 	} {
 		now := start.Add(step.after)
 		r.sync(ctx, []links.Interface{step.with}, now)
-		if answers, again := r.answers("near"), r.retryIn(now); answers != step.answers || again != step.again {
+		if answers, again := r.answers("near", near.Addresses[0].Addr()), r.retryIn(now); answers != step.answers || again != step.again {
 			t.Errorf("%s: answers: %v, looked at again in %v, want %v and %v", step.what, answers, again, step.answers, step.again)
 		}
 		want := map[string]string{}
@@ -173,11 +237,11 @@ func TestAnInterfaceThatFailsIsTriedAgain(t *testing.T) {
 
 // TestFailuresAreForgotten when a responder has run for long, and the pause has an end.
 func TestFailuresAreForgotten(t *testing.T) {
-	r, _ := newResponders(t)
+	r, _ := someResponders(t)
 	opened := time.Now()
 	pauseAfter := func(ran time.Duration) time.Duration {
-		r.fail("eth0", errors.New("network is down"), opened, opened.Add(ran))
-		return r.troubles["eth0"].until.Sub(opened)
+		r.fail(outlet{"eth0", byARP}, errors.New("network is down"), opened, opened.Add(ran))
+		return r.troubles[outlet{"eth0", byARP}].until.Sub(opened)
 	}
 	for range 10 {
 		pauseAfter(0)

@@ -111,7 +111,7 @@ func (l *lookout) heard(iface string, s responder.Sighting, now time.Time) {
 	}
 	f.last = now
 	l.foreign[s.Addr] = f
-	delete(l.asked, host{iface, s.Addr})
+	delete(l.asked, host{iface: iface, addr: s.Addr})
 }
 
 // due says who is to be asked now, and in what time to look again.
@@ -143,7 +143,7 @@ func (l *lookout) due(now time.Time) (questions []host, again time.Duration) {
 		case now.Sub(f.asked) >= lookAgainIn:
 			f.asked = now
 			l.foreign[addr] = f
-			questions = append(questions, host{f.iface, addr})
+			questions = append(questions, host{iface: f.iface, addr: addr})
 		}
 	}
 	slices.SortFunc(questions, host.compare)
@@ -214,7 +214,7 @@ func ahead(s snapshot, foreign map[netip.Addr]foreigner) (next []host) {
 				}
 				left[addr.Is4()]--
 				if iface, asks := s.asks(addr); asks {
-					next = append(next, host{iface, addr})
+					next = append(next, host{iface: iface, addr: addr})
 				}
 			}
 		}

@@ -22,7 +22,7 @@ func lanPool() []ipam.Pool {
 // TestTheLANIsAskedBeforeAnAddressIsGivenOut: three times in 200 ms; it is free 300 ms later, and asked for again a minute later.
 func TestTheLANIsAskedBeforeAnAddressIsGivenOut(t *testing.T) {
 	l := newLookout(make(chan struct{}, 1))
-	one, two := host{"eth0", sought}, host{"eth0", spare}
+	one, two := host{iface: "eth0", addr: sought}, host{iface: "eth0", addr: spare}
 	l.watch(lanPool(), vantage(), []host{one, two}, func(host) {})
 	type moment struct {
 		Asks    []host

@@ -10,9 +10,9 @@ import (
 type Metrics struct {
 	addresses     prometheus.Gauge
 	lastState     prometheus.Gauge
-	replies       prometheus.Counter
-	announcements prometheus.Counter
-	unsent        prometheus.Counter
+	replies       *prometheus.CounterVec
+	announcements *prometheus.CounterVec
+	unsent        *prometheus.CounterVec
 	drops         *prometheus.CounterVec
 	owned         *prometheus.GaugeVec
 	moves         *prometheus.CounterVec
@@ -30,14 +30,14 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "lanyard_speaker_announced_addresses", Help: "Addresses that this node answers for."}),
 		lastState: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lanyard_speaker_last_state", Help: "1 while this speaker goes by the last state on the node's disk, as the API server does not answer."}),
-		replies: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "lanyard_speaker_arp_replies_total", Help: "ARP requests that were answered."}),
-		announcements: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "lanyard_speaker_arp_announcements_total", Help: "Times that an address was announced to the LAN."}),
-		unsent: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "lanyard_speaker_arp_unsent_total", Help: "ARP frames that the interface's queue had no room for."}),
+		replies: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lanyard_speaker_replies_total", Help: "Questions for an address that were answered."}, []string{"protocol"}),
+		announcements: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lanyard_speaker_announcements_total", Help: "Times that an address was announced to the LAN."}, []string{"protocol"}),
+		unsent: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lanyard_speaker_unsent_total", Help: "Frames that the interface's queue had no room for."}, []string{"protocol"}),
 		drops: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "lanyard_speaker_arp_drops_total", Help: "ARP frames that got no answer, by reason."}, []string{"reason"}),
+			Name: "lanyard_speaker_drops_total", Help: "Frames that got no answer, by reason."}, []string{"protocol", "reason"}),
 		owned: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "lanyard_speaker_address", Help: "1 for each address that this node answers for."}, []string{"address", "interface"}),
 		moves: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -96,12 +96,12 @@ func (m *Metrics) recalled(is bool) {
 	}
 }
 
-// counters are the responder's counters.
-func (m *Metrics) counters() responder.Counters {
+// counters are a responder's counters.
+func (m *Metrics) counters(by protocol) responder.Counters {
 	return responder.Counters{
-		Replied:   m.replies.Inc,
-		Announced: m.announcements.Inc,
-		Unsent:    m.unsent.Inc,
-		Dropped:   func(d responder.Drop) { m.drops.WithLabelValues(string(d)).Inc() },
+		Replied:   m.replies.WithLabelValues(string(by)).Inc,
+		Announced: m.announcements.WithLabelValues(string(by)).Inc,
+		Unsent:    m.unsent.WithLabelValues(string(by)).Inc,
+		Dropped:   func(d responder.Drop) { m.drops.WithLabelValues(string(by), string(d)).Inc() },
 	}
 }

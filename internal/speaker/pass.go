@@ -23,7 +23,7 @@ func (s *Speaker) pass(ctx context.Context, r *responders) error {
 		err = s.act(ctx, r, interfaces)
 	}
 	if err != nil {
-		s.serve(slices.DeleteFunc(slices.Clone(s.served), func(segment membership.Segment) bool { return !r.answers(segment.Interface) }))
+		s.serve(slices.DeleteFunc(slices.Clone(s.served), func(segment membership.Segment) bool { return !r.answers(segment.Interface, segment.Prefix.Addr()) }))
 	}
 	return err
 }
@@ -43,7 +43,9 @@ func (s *Speaker) act(ctx context.Context, r *responders, interfaces []links.Int
 		s.publish(seen)
 		return configErr
 	}
-	segments, fitErr := membership.Fit(segmentsOf(interfaces, func(name string) bool { return r.answers(name) && s.around.deaf(name) == "" }))
+	segments, fitErr := membership.Fit(segmentsOf(interfaces, func(name string, addr netip.Addr) bool {
+		return r.answers(name, addr) && s.around.deaf(name) == ""
+	}))
 	around := neighboursOf(interfaces, members)
 	snap, err := s.look(ctx, segments, around, members, r, now)
 	if err != nil {
@@ -53,7 +55,7 @@ func (s *Speaker) act(ctx context.Context, r *responders, interfaces []links.Int
 	s.around.watch(hosts, r.asker())
 	r.hear(listened(snap, hosts), now)
 	foreign, _ := s.lookout.found()
-	s.lookout.watch(snap.pools, around, ahead(snap, foreign), r.asker())
+	s.lookout.watch(snap.pools, around, ahead(snap, foreign), r.prober())
 	seen.foreign, seen.free = s.lookout.found()
 	verdicts := decide(snap)
 	s.take(verdicts, snap, now)
@@ -210,7 +212,7 @@ func listened(s snapshot, around []host) []responder.Range {
 }
 
 // segmentsOf returns what a node with these interfaces serves: those with carrier on which it answers.
-func segmentsOf(interfaces []links.Interface, answers func(name string) bool) []membership.Segment {
+func segmentsOf(interfaces []links.Interface, answers func(name string, addr netip.Addr) bool) []membership.Segment {
 	var segments []membership.Segment
 	for _, i := range interfaces {
 		var mac membership.MAC // zero for another kind than Ethernet
@@ -218,7 +220,7 @@ func segmentsOf(interfaces []links.Interface, answers func(name string) bool) []
 			mac = membership.MAC(i.MAC)
 		}
 		for _, p := range i.Addresses {
-			if i.Carrier && answers(i.Name) {
+			if i.Carrier && answers(i.Name, p.Addr()) {
 				segments = append(segments, membership.Segment{Interface: i.Name, Prefix: p, MAC: mac})
 			}
 		}

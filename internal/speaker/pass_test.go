@@ -120,7 +120,7 @@ func TestTheOthersHearOnlyWhatIsAnswered(t *testing.T) {
 	inNewNetwork(t)
 	near := cable(t)
 	ip(t, "address", "add", "192.168.1.7/24", "dev", "near")
-	r, _ := newResponders(t)
+	r, _ := someResponders(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer r.wait()
 	defer cancel()
@@ -132,7 +132,7 @@ func TestTheOthersHearOnlyWhatIsAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := segmentsOf(interfaces, func(string) bool { return true }) // far and near
+	both := segmentsOf(interfaces, func(string, netip.Addr) bool { return true }) // far and near
 	fails, mute := errors.New("no answer"), errors.New("operation not permitted")
 	for _, step := range []struct {
 		what   string
@@ -164,14 +164,14 @@ func TestTheOthersHearOnlyWhatIsAnswered(t *testing.T) {
 			before: func() { reader.err = fails }, err: fails, served: both, ours: 1},
 		{what: "a responder fails meanwhile: the others hear it all the same",
 			before: func() {
-				r.stop("near", r.tasks["near"])
-				r.fail("near", mute, time.Now(), time.Now())
+				r.stop(outlet{"near", byARP}, r.tasks[outlet{"near", byARP}])
+				r.fail(outlet{"near", byARP}, mute, time.Now(), time.Now())
 			},
 			err: fails, served: both[:1], ours: 1},
 		{what: "the cluster can be read again, the responder still fails",
 			before: func() { reader.err = nil }, served: both[:1]},
 		{what: "it is opened again",
-			before: func() { r.troubles["near"] = trouble{} }, served: both, ours: 1},
+			before: func() { r.troubles[outlet{"near", byARP}] = trouble{} }, served: both, ours: 1},
 	} {
 		step.before()
 		g.onHeld = step.onHeld

@@ -189,7 +189,7 @@ func (s *Speaker) peers(ctx context.Context) map[string]netip.AddrPort {
 
 // loop makes a pass after every change. The first one waits for the other speakers: alone this one would take every address.
 func (s *Speaker) loop(ctx context.Context) error {
-	r := &responders{log: s.log, counters: s.metrics.counters(), failed: s.dirty, seen: s.see, tasks: map[string]*running{}, troubles: map[string]trouble{}}
+	r := newResponders(s.log, s.metrics.counters, s.see, s.dirty)
 	defer r.wait()
 	select {
 	case <-ctx.Done():

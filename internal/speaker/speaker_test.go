@@ -24,7 +24,7 @@ func TestSegmentsOf(t *testing.T) {
 		{Name: "bond0", Carrier: true, Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.9/8"), netip.MustParsePrefix("fd00::9/64")}},
 		{Name: "eth2", Addresses: []netip.Prefix{netip.MustParsePrefix("192.168.1.7/24")}},
 		{Name: "mute", Carrier: true, Addresses: []netip.Prefix{netip.MustParsePrefix("192.168.2.7/24")}},
-	}, func(name string) bool { return name != "mute" })
+	}, func(name string, _ netip.Addr) bool { return name != "mute" })
 	if diff := cmp.Diff([]membership.Segment{on("bond0", "10.0.0.9/8"), on("bond0", "fd00::9/64")}, got, compareValues); diff != "" {
 		t.Errorf("segments (-want +got):\n%s", diff)
 	}

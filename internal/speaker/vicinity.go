@@ -34,6 +34,8 @@ const (
 type host struct {
 	iface string
 	addr  netip.Addr
+	// from is this node's address there, from which it is asked.
+	from netip.Addr
 }
 
 // compare orders hosts by interface and address.
@@ -52,8 +54,11 @@ func hostsAround(interfaces []links.Interface, gateways []netip.Addr, s snapshot
 		}
 		add := func(addrs []netip.Addr, atMost int) {
 			for _, addr := range addrs {
-				near := slices.ContainsFunc(i.Addresses, func(p netip.Prefix) bool { return p.Contains(addr) })
-				if h := (host{i.Name, addr}); atMost > 0 && near && !own(addr) && !slices.Contains(all, h) {
+				near := slices.IndexFunc(i.Addresses, func(p netip.Prefix) bool { return p.Contains(addr) })
+				if near < 0 || own(addr) || atMost == 0 {
+					continue
+				}
+				if h := (host{i.Name, addr, i.Addresses[near].Addr()}); !slices.Contains(all, h) {
 					all, atMost = append(all, h), atMost-1
 				}
 			}
@@ -201,7 +206,7 @@ func (v *vicinity) deaf(iface string) string {
 		}
 	}
 	slices.Sort(silent)
-	return fmt.Sprintf("it has carrier, but none of %s has answered ARP on it for %d seconds, as each did before: look at the switch's port and VLAN",
+	return fmt.Sprintf("it has carrier, but none of %s has answered on it for %d seconds, as each did before: look at the switch's port and VLAN",
 		strings.Join(silent, ", "), deafAfter)
 }
 
