@@ -39,9 +39,9 @@ var _ = Describe("A bad object", func() {
 		Entry("host bits in a CIDR", func(c *v1alpha1.ClusterNetworking) {
 			c.Spec.IPPools[0].Addresses = []v1alpha1.AddressRange{"192.168.1.200/28"}
 		}, `spec.ipPools[0].addresses[0]`, `"192.168.1.200/28" has host bits set: write the network with its first address, or a range FIRST-LAST for a part of it`),
-		Entry("IPv6, for which there is no announcer", func(c *v1alpha1.ClusterNetworking) {
-			c.Spec.IPPools[0].Addresses = []v1alpha1.AddressRange{"fd00::/120"}
-		}, `"fd00::/120" is IPv6, which Lanyard does not announce yet: list IPv4 addresses only`),
+		Entry("host bits in an IPv6 CIDR", func(c *v1alpha1.ClusterNetworking) {
+			c.Spec.IPPools[0].Addresses = []v1alpha1.AddressRange{"fd00::1/120"}
+		}, `spec.ipPools[0].addresses[0]`, `"fd00::1/120" has host bits set: write the network with its first address, or a range FIRST-LAST for a part of it`),
 		Entry("a pool without addresses", func(c *v1alpha1.ClusterNetworking) { c.Spec.IPPools[0].Addresses = []v1alpha1.AddressRange{} },
 			`spec.ipPools[0].addresses`),
 		Entry("two pools of one name", func(c *v1alpha1.ClusterNetworking) { c.Spec.IPPools = append(c.Spec.IPPools, c.Spec.IPPools[0]) },

@@ -92,7 +92,6 @@ type ClusterNetworkingSpec struct {
 // +kubebuilder:validation:MaxLength=64
 // +kubebuilder:validation:XValidation:rule="self.contains('-') ? self.split('-').size() == 2 && self.split('-').all(a, isIP(a)) : isCIDR(self)",messageExpression="'\"' + self + '\" is neither a CIDR nor a range of two addresses: write it like 192.168.1.192/28 or 192.168.1.200-192.168.1.210, without spaces'"
 // +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self) == cidr(self).masked()",messageExpression="'\"' + self + '\" has host bits set: write the network with its first address, or a range FIRST-LAST for a part of it'"
-// +kubebuilder:validation:XValidation:rule="!self.contains(':')",messageExpression="'\"' + self + '\" is IPv6, which Lanyard does not announce yet: list IPv4 addresses only'"
 type AddressRange string
 
 // IPPool is a named set of addresses.

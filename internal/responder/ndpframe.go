@@ -3,6 +3,8 @@ package responder
 import (
 	"encoding/binary"
 	"net/netip"
+
+	codec "github.com/mdlayher/ndp"
 )
 
 // The offsets of a neighbour message's fields (RFC 8200, RFC 4861), from the start of the Ethernet header.
@@ -44,12 +46,6 @@ const (
 	override  flags = 0x20
 )
 
-// The options that say a link-layer address: the source's in a solicitation, the target's in an advertisement.
-const (
-	optionSourceLinkLayer = 1
-	optionTargetLinkLayer = 2
-)
-
 var (
 	// allNodes is everybody on the link.
 	allNodes = netip.MustParseAddr("ff02::1")
@@ -80,32 +76,34 @@ type neighbourMessage struct {
 	linkLayer *MAC
 }
 
-// option is the type of the option that says the link-layer address.
-func (n neighbourMessage) option() byte {
-	if n.kind == neighbourAdvertisement {
-		return optionTargetLinkLayer
+// message is the neighbour message as its codec has it.
+func (n neighbourMessage) message() codec.Message {
+	var options []codec.Option
+	if n.linkLayer != nil {
+		direction := codec.Source
+		if n.kind == neighbourAdvertisement {
+			direction = codec.Target
+		}
+		options = []codec.Option{&codec.LinkLayerAddress{Direction: direction, Addr: n.linkLayer[:]}}
 	}
-	return optionSourceLinkLayer
+	if n.kind == neighbourAdvertisement {
+		return &codec.NeighborAdvertisement{
+			Solicited: n.flags&solicited != 0, Override: n.flags&override != 0, TargetAddress: n.target, Options: options}
+	}
+	return &codec.NeighborSolicitation{TargetAddress: n.target, Options: options}
 }
 
-// frame puts the message in an Ethernet frame.
+// frame puts the message in an Ethernet frame. Nothing that makes up these messages can fail to be written.
 func (n neighbourMessage) frame(from, to MAC) []byte {
-	frame := make([]byte, offsetOptions, offsetOptions+lengthUnit)
-	copy(frame, to[:])
-	copy(frame[6:], from[:])
-	binary.BigEndian.PutUint16(frame[offsetEtherType:], etherTypeIPv6)
-	frame[offsetVersion] = version6 << 4
-	frame[offsetNextHeader], frame[offsetHopLimit] = nextHeaderICMPv6, hopLimit
-	copy(frame[offsetSource:], n.source.AsSlice())
-	copy(frame[offsetDestination:], n.destination.AsSlice())
-	frame[offsetType], frame[offsetFlags] = byte(n.kind), byte(n.flags)
-	copy(frame[offsetTarget:], n.target.AsSlice())
-	if n.linkLayer != nil {
-		frame = append(append(frame, n.option(), 1), n.linkLayer[:]...)
-	}
-	binary.BigEndian.PutUint16(frame[offsetPayloadLength:], uint16(len(frame)-offsetICMP)) //nolint:gosec // 24 or 32
-	binary.BigEndian.PutUint16(frame[offsetChecksum:], checksum(frame))
-	return frame
+	body, _ := codec.MarshalMessageChecksum(n.message(), n.source, n.destination)
+	header := make([]byte, offsetICMP-offsetVersion, offsetICMP-offsetVersion+len(body))
+	header[0] = version6 << 4
+	binary.BigEndian.PutUint16(header[offsetPayloadLength-offsetVersion:], uint16(len(body))) //nolint:gosec // 24 or 32
+	header[offsetNextHeader-offsetVersion], header[offsetHopLimit-offsetVersion] = nextHeaderICMPv6, hopLimit
+	copy(header[offsetSource-offsetVersion:], n.source.AsSlice())
+	copy(header[offsetDestination-offsetVersion:], n.destination.AsSlice())
+	frame := append(append(append(append(make([]byte, 0, offsetOptions+lengthUnit), to[:]...), from[:]...), etherTypeIPv6>>8, etherTypeIPv6&0xff), header...)
+	return append(frame, body...)
 }
 
 // checksum is that of ICMPv6 over its pseudo-header and message (RFC 8200, section 8.1), for a frame that ends with the message. It is 0
@@ -136,16 +134,26 @@ func parseNeighbour(frame []byte) (n neighbourMessage, ok bool) {
 	if end < offsetOptions || end > len(frame) || frame[offsetCode] != 0 || checksum(frame[:end]) != 0 {
 		return n, false
 	}
-	n = neighbourMessage{
-		kind:        neighbourType(frame[offsetType]),
-		source:      netip.AddrFrom16([16]byte(frame[offsetSource:offsetDestination])),
-		destination: netip.AddrFrom16([16]byte(frame[offsetDestination:offsetICMP])),
-		target:      netip.AddrFrom16([16]byte(frame[offsetTarget:offsetOptions])),
+	body, err := codec.ParseMessage(frame[offsetICMP:end])
+	if err != nil {
+		return n, false
 	}
-	if n.kind == neighbourAdvertisement {
-		n.flags = flags(frame[offsetFlags])
+	n.source = netip.AddrFrom16([16]byte(frame[offsetSource:offsetDestination]))
+	n.destination = netip.AddrFrom16([16]byte(frame[offsetDestination:offsetICMP]))
+	switch m := body.(type) {
+	case *codec.NeighborSolicitation:
+		n.kind, n.target = neighbourSolicitation, m.TargetAddress
+		n.linkLayer, ok = linkLayerIn(m.Options, codec.Source)
+	case *codec.NeighborAdvertisement:
+		n.kind, n.target = neighbourAdvertisement, m.TargetAddress
+		if m.Solicited {
+			n.flags |= solicited
+		}
+		if m.Override {
+			n.flags |= override
+		}
+		n.linkLayer, ok = linkLayerIn(m.Options, codec.Target)
 	}
-	n.linkLayer, ok = linkLayerIn(frame[offsetOptions:end], n.option())
 	return n, ok && n.valid()
 }
 
@@ -164,20 +172,18 @@ func (n neighbourMessage) valid() bool {
 	}
 }
 
-// linkLayerIn returns the Ethernet address in the option of this type, nil if there is none, or that the options are malformed.
-func linkLayerIn(options []byte, kind byte) (found *MAC, ok bool) {
-	for len(options) > 0 {
-		if len(options) < lengthUnit || options[1] == 0 || int(options[1])*lengthUnit > len(options) {
+// linkLayerIn returns the Ethernet address in the first option of this direction, nil if there is none, or that it is of another kind of network.
+func linkLayerIn(options []codec.Option, direction codec.Direction) (found *MAC, ok bool) {
+	for _, option := range options {
+		address, is := option.(*codec.LinkLayerAddress)
+		if !is || address.Direction != direction {
+			continue
+		}
+		if len(address.Addr) != len(MAC{}) {
 			return nil, false
 		}
-		if options[0] == kind && found == nil {
-			if options[1] != 1 {
-				return nil, false
-			}
-			mac := MAC(options[2:lengthUnit])
-			found = &mac
-		}
-		options = options[int(options[1])*lengthUnit:]
+		mac := MAC(address.Addr)
+		return &mac, true
 	}
-	return found, true
+	return nil, true
 }

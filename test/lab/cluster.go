@@ -106,7 +106,7 @@ func (l lab) startCluster(ctx context.Context, p progress, nodes []host) error {
 	cp := nodes[0]
 	if !l.marked(cp.name, markMember) {
 		err := p.step("kubeadm init on "+cp.name, func() error {
-			return l.kubeadm(ctx, cp, kubeadmInit(cp, token), "init", "--skip-phases=addon/coredns")
+			return l.kubeadm(ctx, cp, kubeadmInit(cp, token, l.wanted().stack), "init", "--skip-phases=addon/coredns")
 		})
 		if err != nil {
 			return err
@@ -125,7 +125,7 @@ func (l lab) startCluster(ctx context.Context, p progress, nodes []host) error {
 		}
 		joins.Go(func() error {
 			return p.step("kubeadm join on "+h.name, func() error {
-				return l.kubeadm(ctx, h, kubeadmJoin(h, cp, token), "join")
+				return l.kubeadm(ctx, h, kubeadmJoin(h, cp, token, l.wanted().stack), "join")
 			})
 		})
 	}

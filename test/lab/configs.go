@@ -32,7 +32,12 @@ state = "/run/containerd"
 }
 
 // cniConfig is the pod network of a node: a point-to-point link to each pod, with addresses from the node's range.
-func cniConfig(h host) string {
+func cniConfig(h host, s stack) string {
+	ranges, routes := fmt.Sprintf(`[{"subnet": %q}]`, h.pods), `{"dst": "0.0.0.0/0"}`
+	if s == dualStack {
+		ranges += fmt.Sprintf(`, [{"subnet": %q}]`, h.pods6())
+		routes += `, {"dst": "::/0"}`
+	}
 	return fmt.Sprintf(`{
   "cniVersion": "1.0.0",
   "name": "lab",
@@ -40,17 +45,21 @@ func cniConfig(h host) string {
     {
       "type": "ptp",
       "ipMasq": false,
-      "ipam": {"type": "host-local", "ranges": [[{"subnet": %q}]], "routes": [{"dst": "0.0.0.0/0"}]}
+      "ipam": {"type": "host-local", "ranges": [%s], "routes": [%s]}
     },
     {"type": "portmap", "capabilities": {"portMappings": true}}
   ]
 }
-`, h.pods)
+`, ranges, routes)
 }
 
 // kubeadmInit is the configuration that the cluster is made with. conntrack {0, 0} is a user's setting: nf_conntrack_max cannot be
 // written from a network namespace.
-func kubeadmInit(h host, token string) string {
+func kubeadmInit(h host, token string, s stack) string {
+	pods, services := podRange.String(), "10.96.0.0/12"
+	if s == dualStack {
+		pods, services = pods+","+podRange6.String(), services+","+serviceRange6.String()
+	}
 	return fmt.Sprintf(`apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
 bootstrapTokens:
@@ -68,7 +77,7 @@ kubernetesVersion: %[4]s
 controlPlaneEndpoint: %[2]s:6443
 networking:
   podSubnet: %[5]s
-  serviceSubnet: 10.96.0.0/12
+  serviceSubnet: %[6]s
 controllerManager:
   extraArgs:
   # The pod ranges are given to the nodes by the lab.
@@ -93,11 +102,11 @@ evictionHard:
   nodefs.available: 100Mi
   nodefs.inodesFree: 0%%
 imageGCHighThresholdPercent: 100
-`, token, h.addr, registration(h), kubernetesVersion, podRange)
+`, token, h.addr, registration(h, s), kubernetesVersion, pods, services)
 }
 
 // kubeadmJoin is the configuration with which a worker joins.
-func kubeadmJoin(h, cp host, token string) string {
+func kubeadmJoin(h, cp host, token string, s stack) string {
 	return fmt.Sprintf(`apiVersion: kubeadm.k8s.io/v1beta4
 kind: JoinConfiguration
 discovery:
@@ -108,11 +117,15 @@ discovery:
     unsafeSkipCAVerification: true
 %spatches:
   directory: /etc/kubernetes/patches
-`, cp.addr, token, registration(h))
+`, cp.addr, token, registration(h, s))
 }
 
 // registration is the part of kubeadm's configuration about the node. There are no taints: a small lab runs pods everywhere.
-func registration(h host) string {
+func registration(h host, s stack) string {
+	addresses := h.addr.String()
+	if s == dualStack {
+		addresses += "," + h.addr6().String()
+	}
 	return fmt.Sprintf(`nodeRegistration:
   name: %s
   criSocket: unix:///run/containerd/containerd.sock
@@ -121,7 +134,7 @@ func registration(h host) string {
   kubeletExtraArgs:
   - name: node-ip
     value: %s
-`, h.name, h.addr)
+`, h.name, addresses)
 }
 
 // kubeletPatch puts the node's pods below the node's own cgroup.

@@ -17,9 +17,12 @@ func TestConfigsGolden(t *testing.T) {
 	cp, wl := control(), node("k8s-wl-01", "192.168.1.128", "10.244.2.0/24")
 	for file, got := range map[string]string{
 		"containerd.toml":                 containerdConfig(),
-		"cni.conflist":                    cniConfig(wl),
-		"kubeadm-init.yaml":               kubeadmInit(cp, token),
-		"kubeadm-join.yaml":               kubeadmJoin(wl, cp, token),
+		"cni.conflist":                    cniConfig(wl, singleStack),
+		"cni-dual.conflist":               cniConfig(wl, dualStack),
+		"kubeadm-init.yaml":               kubeadmInit(cp, token, singleStack),
+		"kubeadm-init-dual.yaml":          kubeadmInit(cp, token, dualStack),
+		"kubeadm-join.yaml":               kubeadmJoin(wl, cp, token, singleStack),
+		"kubeadm-join-dual.yaml":          kubeadmJoin(wl, cp, token, dualStack),
 		"kubeletconfiguration+merge.json": kubeletPatch(lab{name: "test"}.cgroup(wl.name)),
 	} {
 		t.Run(file, func(t *testing.T) {

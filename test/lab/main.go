@@ -104,12 +104,21 @@ func checkCache(folder string) error {
 
 func lifecycleCommands(l *lab) []*cobra.Command {
 	p := progress{os.Stderr}
-	var asked size
+	var (
+		asked size
+		dual  bool
+	)
 	up := &cobra.Command{Use: "up", Short: "Start the lab, or mend what is down", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return l.up(cmd.Context(), p, asked) }}
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dual {
+				asked.stack = dualStack
+			}
+			return l.up(cmd.Context(), p, asked)
+		}}
 	up.Flags().IntVar(&asked.nodes, "nodes", 0, "how many nodes, the control plane included (default 3, or what the lab has)")
 	up.Flags().IntVar(&asked.ownKernels, "uml-nodes", 0,
 		"how many further workers with a kernel of their own, user-mode Linux (default none, or what the lab has)")
+	up.Flags().BoolVar(&dual, "dual-stack", false, "IPv6 besides IPv4, on the LAN and in the cluster (default no, or what the lab has)")
 	return []*cobra.Command{
 		up,
 		{Use: "down", Short: "Remove the lab; the cache stays", Args: cobra.NoArgs,

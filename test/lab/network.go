@@ -72,24 +72,35 @@ func (l lab) plug(ctx context.Context, h host) error {
 	if err := ipAll(ctx, l.lan(), "link set "+cable(h)+" master br0 up"); err != nil {
 		return fmt.Errorf("plugging %s into the LAN: %w", h.name, err)
 	}
-	if err := ipAll(ctx, l.netns(h), addressing(h, l.nodes())...); err != nil {
+	if err := ipAll(ctx, l.netns(h), addressing(h, l.nodes(), l.wanted().stack)...); err != nil {
 		return fmt.Errorf("setting up the network of %s: %w", h.name, err)
 	}
 	return nil
 }
 
 // addressing gives a host its address on the LAN and its routes.
-func addressing(h host, nodes []host) []string {
-	return append([]string{fmt.Sprintf("addr replace %s/%d dev eth0", h.addr, lanPrefix.Bits()), "link set eth0 up"}, routes(h, nodes)...)
+func addressing(h host, nodes []host, s stack) []string {
+	commands := []string{fmt.Sprintf("addr replace %s/%d dev eth0", h.addr, lanPrefix.Bits()), "link set eth0 up"}
+	if s == dualStack { // the addresses are the lab's own: nobody else can have them
+		commands = append(commands, fmt.Sprintf("addr replace %s/%d dev eth0 nodad", h.addr6(), lanBits6))
+	}
+	return append(commands, routes(h, nodes, s)...)
 }
 
 // routes lead the other nodes' pod ranges to them, as a CNI plugin without an overlay would, and all else to a router that the LAN has
 // only on paper: without a way out, the kernel refuses a connection to a ClusterIP before kube-proxy's rules can translate it.
-func routes(h host, nodes []host) []string {
+func routes(h host, nodes []host, s stack) []string {
 	commands := []string{"route replace default via " + router.String()}
+	if s == dualStack {
+		commands = append(commands, "-6 route replace default via "+router6.String())
+	}
 	for _, other := range nodes {
-		if h.role != workstation && other.name != h.name {
-			commands = append(commands, fmt.Sprintf("route replace %s via %s", other.pods, other.addr))
+		if h.role == workstation || other.name == h.name {
+			continue
+		}
+		commands = append(commands, fmt.Sprintf("route replace %s via %s", other.pods, other.addr))
+		if s == dualStack {
+			commands = append(commands, fmt.Sprintf("-6 route replace %s via %s", other.pods6(), other.addr6()))
 		}
 	}
 	return commands

@@ -31,7 +31,7 @@ func (l lab) boot(ctx context.Context, h host) error {
 	if err := os.WriteFile(filepath.Join(l.disk(h.name), "containerd.toml"), []byte(containerdConfig()), 0o644); err != nil {
 		return fmt.Errorf("configuring containerd of %s: %w", h.name, err)
 	}
-	if err := os.WriteFile(filepath.Join(l.disk(h.name), "cni.conflist"), []byte(cniConfig(h)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(l.disk(h.name), "cni.conflist"), []byte(cniConfig(h, l.wanted().stack)), 0o644); err != nil {
 		return fmt.Errorf("configuring the pod network of %s: %w", h.name, err)
 	}
 	id, err := l.fork(h)

@@ -37,6 +37,9 @@ func (l lab) supervise(node string, pause time.Duration, more ...*service) error
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
 		return fmt.Errorf("turning forwarding on: %w", err)
 	}
+	if err := os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0o644); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("turning forwarding of IPv6 on: %w", err)
+	}
 	if err := os.MkdirAll("/run/containerd", 0o711); err != nil {
 		return fmt.Errorf("making the runtime's folder: %w", err)
 	}

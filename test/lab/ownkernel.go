@@ -89,7 +89,7 @@ func (l lab) plugKernel(ctx context.Context, h host) error {
 	if err := makeFolders(l.disk(h.name)); err != nil {
 		return err
 	}
-	commands := strings.Join(addressing(h, l.nodes()), "\n") + "\n"
+	commands := strings.Join(addressing(h, l.nodes(), singleStack), "\n") + "\n"
 	if err := os.WriteFile(l.addressingFile(h.name), []byte(commands), 0o644); err != nil {
 		return fmt.Errorf("writing the routes of %s: %w", h.name, err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -66,12 +67,42 @@ const (
 	maxOwnKernels = 3
 )
 
-// size is how many nodes a lab has.
+// stack is which IP families a lab has.
+type stack int
+
+const (
+	singleStack stack = iota // IPv4
+	dualStack                // IPv4 and IPv6, in this order
+)
+
+// The IPv6 side of a dual-stack lab: unique local addresses (RFC 4193) that end as the IPv4 ones do.
+var (
+	router6       = netip.MustParseAddr("fd00:192:168:1::1")
+	podRange6     = netip.MustParsePrefix("fd00:10:244::/48")
+	serviceRange6 = netip.MustParsePrefix("fd00:10:96::/112")
+)
+
+const lanBits6 = 64
+
+// addr6 is the host's IPv6 address: fd00:192:168:1::125 for 192.168.1.125.
+func (h host) addr6() netip.Addr {
+	a := h.addr.As4()
+	return netip.MustParseAddr(fmt.Sprintf("fd00:%d:%d:%d::%d", a[0], a[1], a[2], a[3]))
+}
+
+// pods6 is the node's range for pods with IPv6: fd00:10:244:1::/64 for 10.244.1.0/24.
+func (h host) pods6() netip.Prefix {
+	a := h.pods.Addr().As4()
+	return netip.PrefixFrom(netip.MustParseAddr(fmt.Sprintf("fd00:%d:%d:%d::", a[0], a[1], a[2])), 64)
+}
+
+// size is how many nodes a lab has, and of which kind.
 type size struct {
 	// nodes counts those on this machine's kernel, the control plane included.
 	nodes int
 	// ownKernels counts those with a kernel of their own, which are all workers.
 	ownKernels int
+	stack      stack
 }
 
 // nodesOf returns the nodes of a lab, named and numbered as in the tutorial: the control plane first. Those with a kernel of their own come
@@ -82,6 +113,9 @@ func nodesOf(s size) ([]host, error) {
 	}
 	if s.ownKernels < 0 || s.ownKernels > maxOwnKernels {
 		return nil, fmt.Errorf("--uml-nodes is %d: a lab has at most %d nodes with a kernel of their own", s.ownKernels, maxOwnKernels)
+	}
+	if s.ownKernels > 0 && s.stack == dualStack {
+		return nil, errors.New("--dual-stack and --uml-nodes: nodes with a kernel of their own have IPv4 only")
 	}
 	nodes := []host{{name: "k8s-cp-01", role: controlPlane, addr: netip.MustParseAddr("192.168.1.125"), pods: podsOf(1)}}
 	for i := 1; i < s.nodes; i++ {

@@ -68,6 +68,11 @@ func TestPlan(t *testing.T) {
 			err: `--nodes is 1 and lab "test" has 3: a lab does not shrink; take it down first (lab down)`},
 		"nor does it in own kernels": {has: "3 2", asked: size{ownKernels: 1},
 			err: `--uml-nodes is 1 and lab "test" has 2: a lab does not shrink; take it down first (lab down)`},
+		"a lab with IPv6 keeps it": {has: "1 dual-stack", want: one},
+		"a lab does not get IPv6 later": {has: "1", asked: size{stack: dualStack},
+			err: `--dual-stack is set and lab "test" has IPv4 only: a cluster's families stay; take it down first (lab down)`},
+		"own kernels have no IPv6": {asked: size{ownKernels: 1, stack: dualStack},
+			err: "--dual-stack and --uml-nodes: nodes with a kernel of their own have IPv4 only"},
 		"less than nothing":                             {asked: size{nodes: -1}, err: "--nodes is -1: a lab has 1 to 60 nodes"},
 		"node addresses stay below the tutorial's pool": {asked: size{nodes: 61}, err: "--nodes is 61: a lab has 1 to 60 nodes"},
 		"too many own kernels": {asked: size{ownKernels: 4},
@@ -98,6 +103,10 @@ func TestSizeIsReadAsItWasWritten(t *testing.T) {
 		"3 ":      {nodes: 3},
 		"3 x":     {},
 		"3 1 cut": {},
+
+		"3 dual-stack":   {nodes: 3, stack: dualStack},
+		"3 1 dual-stack": {nodes: 3, ownKernels: 1, stack: dualStack},
+		"dual-stack":     {},
 	} {
 		t.Run(text, func(t *testing.T) {
 			got := parseSize(text)
@@ -157,18 +166,27 @@ func TestRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {
-		of   host
-		want []string
+		of    host
+		stack stack
+		want  []string
 	}{
 		"a node reaches the other nodes' pods": {of: nodes[1], want: []string{
 			"route replace default via 192.168.1.1",
 			"route replace 10.244.1.0/24 via 192.168.1.125",
 			"route replace 10.244.3.0/24 via 192.168.1.129",
 		}},
+		"and with IPv6 too": {of: nodes[1], stack: dualStack, want: []string{
+			"route replace default via 192.168.1.1",
+			"-6 route replace default via fd00:192:168:1::1",
+			"route replace 10.244.1.0/24 via 192.168.1.125",
+			"-6 route replace fd00:10:244:1::/64 via fd00:192:168:1::125",
+			"route replace 10.244.3.0/24 via 192.168.1.129",
+			"-6 route replace fd00:10:244:3::/64 via fd00:192:168:1::129",
+		}},
 		"the workstation knows the LAN only, as in the tutorial": {of: workstationOps, want: []string{"route replace default via 192.168.1.1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, routes(tc.of, nodes)); diff != "" {
+			if diff := cmp.Diff(tc.want, routes(tc.of, nodes, tc.stack)); diff != "" {
 				t.Errorf("routes (-want +got):\n%s", diff)
 			}
 		})

@@ -88,6 +88,10 @@ func (l lab) plan(asked size) (size, []host, error) {
 	if s.ownKernels == 0 {
 		s.ownKernels = has.ownKernels
 	}
+	if s.stack == dualStack && has.nodes > 0 && has.stack == singleStack {
+		return size{}, nil, fmt.Errorf("--dual-stack is set and lab %q has IPv4 only: a cluster's families stay; take it down first (lab down)", l.name)
+	}
+	s.stack = max(s.stack, has.stack)
 	nodes, err := nodesOf(s)
 	if err != nil {
 		return size{}, nil, err
@@ -111,18 +115,32 @@ func (l lab) wanted() size {
 	return parseSize(string(text))
 }
 
-// String is how a size is kept in a file: the number of nodes, and that of nodes with a kernel of their own where there are any.
+// String is how a size is kept in a file: the number of nodes, that of nodes with a kernel of their own where there are any, and a mark where
+// there is IPv6.
 func (s size) String() string {
-	if s.ownKernels == 0 {
-		return strconv.Itoa(s.nodes)
+	text := strconv.Itoa(s.nodes)
+	if s.ownKernels > 0 {
+		text += fmt.Sprintf(" %d", s.ownKernels)
 	}
-	return fmt.Sprintf("%d %d", s.nodes, s.ownKernels)
+	if s.stack == dualStack {
+		text += " " + dualStackMark
+	}
+	return text
 }
+
+const dualStackMark = "dual-stack"
 
 // parseSize reads what String wrote. What it cannot read, as of a file that was cut off, is no lab.
 func parseSize(text string) size {
-	var numbers []int
-	for _, field := range strings.Fields(text) {
+	var (
+		numbers []int
+		has     stack
+	)
+	fields := strings.Fields(text)
+	if last := len(fields) - 1; last > 0 && fields[last] == dualStackMark {
+		fields, has = fields[:last], dualStack
+	}
+	for _, field := range fields {
 		n, err := strconv.Atoi(field)
 		if err != nil {
 			return size{}
@@ -131,9 +149,9 @@ func parseSize(text string) size {
 	}
 	switch len(numbers) {
 	case 1:
-		return size{nodes: numbers[0]}
+		return size{nodes: numbers[0], stack: has}
 	case 2:
-		return size{nodes: numbers[0], ownKernels: numbers[1]}
+		return size{nodes: numbers[0], ownKernels: numbers[1], stack: has}
 	default:
 		return size{}
 	}
