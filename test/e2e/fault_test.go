@@ -21,12 +21,17 @@ func webServersOn(ctx context.Context) ([]string, error) {
 	return nodes, err
 }
 
+// webServersOff is the patch that keeps them off a node.
+func webServersOff(node string) string {
+	return `{"spec":{"template":{"spec":{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":` +
+		`{"nodeSelectorTerms":[{"matchExpressions":[{"key":"kubernetes.io/hostname","operator":"NotIn","values":["` + node + `"]}]}]}}}}}}}`
+}
+
 // moveWebServersOff moves the web servers of the tutorial off a node that is going to be hurt, so that only the announcement is at stake.
 func moveWebServersOff(ctx context.Context, node string) {
 	GinkgoHelper()
 	By("moving the web servers off " + node)
-	kubectl(ctx, "patch", "deployment", "lb-test", "-p", `{"spec":{"template":{"spec":{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":`+
-		`{"nodeSelectorTerms":[{"matchExpressions":[{"key":"kubernetes.io/hostname","operator":"NotIn","values":["`+node+`"]}]}]}}}}}}}`)
+	kubectl(ctx, "patch", "deployment", "lb-test", "-p", webServersOff(node))
 	kubectl(ctx, "rollout", "status", "deployment", "lb-test", "--timeout=120s")
 	Eventually(webServersOn).WithContext(ctx).Should(And(HaveLen(2), Not(ContainElement(node))))
 	Eventually(curl(first)).WithContext(ctx).Should(ContainSubstring("Welcome to nginx!"))
