@@ -7,6 +7,14 @@ const (
 	AllocatedAnnotation = "networking.lanyard.dev/allocated"
 )
 
+// The annotations by which the speakers' gossip gets a new key.
+const (
+	// RotateMembershipKeyAnnotation on the ClusterNetworking asks for a new key. Any value that differs from the one before asks anew.
+	RotateMembershipKeyAnnotation = "networking.lanyard.dev/rotate-membership-key"
+	// RotatedForAnnotation on the Secret is the value for which the manager made a key last.
+	RotatedForAnnotation = "networking.lanyard.dev/rotated-for"
+)
+
 // The names that the manager, the speakers and the manifests share.
 const (
 	// FieldManager is the manager's name in managedFields.
@@ -26,10 +34,14 @@ const (
 	// SpeakerService is the name of the Service, in the manager's namespace, by which each speaker tries its node's Service rules: it leads
 	// to the speaker itself.
 	SpeakerService = "lanyard-speaker"
-	// MembershipSecret is the Secret, in the manager's namespace, with the key that the speakers' gossip is encrypted with.
+	// MembershipSecret is the Secret, in the manager's namespace, with the keys of the speakers' gossip, each of 32 random bytes.
 	MembershipSecret = "lanyard-membership"
-	// MembershipKey is the key of its 32 random bytes.
+	// MembershipKey is its entry with the key that speakers encrypt with.
 	MembershipKey = "key"
+	// MembershipNextKey and MembershipPreviousKey are its entries with the keys that speakers read too while one key gives way to another:
+	// the one that will encrypt, and the one that did. They are empty otherwise.
+	MembershipNextKey     = "next"
+	MembershipPreviousKey = "previous"
 )
 
 // KubeProxyMetricsAddress is where speakers ask kube-proxy: where it serves its metrics unless told otherwise, on the node's loopback.
