@@ -61,8 +61,8 @@ type Config struct {
 	Node string
 	Addr netip.Addr
 	Port int
-	// Key encrypts the gossip: 16, 24 or 32 bytes.
-	Key []byte
+	// Keys decrypt the gossip, and the first one encrypts it: 16, 24 or 32 bytes each.
+	Keys [][]byte
 	// Log receives memberlist's own lines.
 	Log io.Writer
 }
@@ -70,6 +70,7 @@ type Config struct {
 // Group is this speaker's membership in the group of speakers.
 type Group struct {
 	list    *memberlist.Memberlist
+	ring    *memberlist.Keyring
 	member  *member
 	changed chan struct{}
 	// met is closed once every peer has been contacted.
@@ -78,9 +79,13 @@ type Group struct {
 
 // Join starts the membership. The speaker is alone until Run has met others.
 func Join(c Config) (*Group, error) {
-	g := &Group{changed: make(chan struct{}, 1), met: make(chan struct{})}
+	ring, err := newRing(c.Keys)
+	if err != nil {
+		return nil, fmt.Errorf("encrypting the gossip: %w", err)
+	}
+	g := &Group{ring: ring, changed: make(chan struct{}, 1), met: make(chan struct{})}
 	g.member = newMember(c.Node, g.wake)
-	list, err := memberlist.Create(configure(c, g.member))
+	list, err := memberlist.Create(configure(c, ring, g.member))
 	if err != nil {
 		return nil, fmt.Errorf("opening the membership port %d on %s (does another program have it? spec.speaker.membershipPort sets another): %w", c.Port, c.Addr, err)
 	}
@@ -92,12 +97,12 @@ func Join(c Config) (*Group, error) {
 }
 
 // configure is how memberlist runs.
-func configure(c Config, m *member) *memberlist.Config {
+func configure(c Config, ring *memberlist.Keyring, m *member) *memberlist.Config {
 	cfg := memberlist.DefaultLANConfig()
 	cfg.Name = c.Node
 	cfg.BindAddr, cfg.BindPort = c.Addr.String(), c.Port
 	cfg.AdvertiseAddr, cfg.AdvertisePort = c.Addr.String(), c.Port
-	cfg.SecretKey = c.Key
+	cfg.Keyring = ring
 	cfg.ProbeInterval, cfg.ProbeTimeout, cfg.IndirectChecks = probeInterval, probeTimeout, indirectChecks
 	cfg.SuspicionMult, cfg.SuspicionMaxTimeoutMult = suspicionMult, suspicionMaxMult
 	cfg.AwarenessMaxMultiplier = awarenessMax

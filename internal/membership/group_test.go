@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -28,7 +27,13 @@ func join(t *testing.T, node string) *Group {
 // rejoin starts a member on a port that it had before.
 func rejoin(t *testing.T, node string, port uint16) *Group {
 	t.Helper()
-	g, err := Join(Config{Node: node, Addr: loopback, Port: int(port), Key: bytes.Repeat([]byte{7}, 32), Log: io.Discard})
+	return rejoinWith(t, node, port, io.Discard, oldKey)
+}
+
+// rejoinWith starts a member with other keys, and lets it log.
+func rejoinWith(t *testing.T, node string, port uint16, log io.Writer, keys ...[]byte) *Group {
+	t.Helper()
+	g, err := Join(Config{Node: node, Addr: loopback, Port: int(port), Keys: keys, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,11 +235,7 @@ func TestMetOnceEveryPeerWasCalled(t *testing.T) {
 // TestAnotherKeyIsAnotherGroup: a program without the key neither hears nor is heard.
 func TestAnotherKeyIsAnotherGroup(t *testing.T) {
 	a := join(t, "a")
-	stranger, err := Join(Config{Node: "b", Addr: loopback, Key: bytes.Repeat([]byte{8}, 32), Log: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = stranger.close() })
+	stranger := rejoinWith(t, "b", 0, io.Discard, newKey)
 	stranger.meet(t.Context(), map[string]netip.AddrPort{"a": a.at()}) // returns when it is refused
 	for _, g := range []*Group{a, stranger} {
 		if n := len(g.Members()); n != 1 {
@@ -245,7 +246,7 @@ func TestAnotherKeyIsAnotherGroup(t *testing.T) {
 
 func TestAPortThatIsTakenIsNamed(t *testing.T) {
 	a := join(t, "a")
-	_, err := Join(Config{Node: "b", Addr: loopback, Port: int(a.at().Port()), Key: bytes.Repeat([]byte{7}, 32), Log: io.Discard})
+	_, err := Join(Config{Node: "b", Addr: loopback, Port: int(a.at().Port()), Keys: [][]byte{oldKey}, Log: io.Discard})
 	if err == nil || !strings.Contains(err.Error(), "spec.speaker.membershipPort") {
 		t.Errorf("error is %v, want one that names spec.speaker.membershipPort", err)
 	}
