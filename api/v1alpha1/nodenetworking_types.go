@@ -82,6 +82,19 @@ type NodeNetworkingStatus struct {
 	Peers []string `json:"peers,omitempty"`
 	// PeersCount is how many they are.
 	PeersCount int32 `json:"peersCount"`
+	// MembershipKeys are the keys by which this speaker hears the others.
+	// +optional
+	MembershipKeys NodeMembershipKeys `json:"membershipKeys,omitzero"`
+}
+
+// NodeMembershipKeys are the keys that a speaker has in force.
+type NodeMembershipKeys struct {
+	// Digest is a hash of the keys, the one that encrypts first: speakers that have the same keys show the same.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+	// Message says why the keys in force are not those of the Secret.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // Carrier is the state of an interface's link.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"net/http"
@@ -34,9 +35,9 @@ import (
 
 // config is what the command line says.
 type config struct {
-	node, nodeIP, namespace, keyFile, logLevel string
-	apiServers, stateFile, templateGeneration  string
-	membershipPort, healthPort                 int
+	node, nodeIP, namespace, keys, logLevel   string
+	apiServers, stateFile, templateGeneration string
+	membershipPort, healthPort                int
 }
 
 func main() {
@@ -52,7 +53,7 @@ func parseFlags() config {
 	flag.StringVar(&c.nodeIP, "node-ip", os.Getenv("NODE_IP"), "the node's address, on which the other speakers reach this one (NODE_IP)")
 	flag.StringVar(&c.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the namespace with the configuration (POD_NAMESPACE)")
 	flag.IntVar(&c.membershipPort, "membership-port", 7956, "the TCP and UDP port of the speakers' gossip, the same on every node")
-	flag.StringVar(&c.keyFile, "membership-key-file", "/etc/lanyard/membership/key", "the file with the gossip's key")
+	flag.StringVar(&c.keys, "membership-keys", "/etc/lanyard/membership", "the folder in which the Secret with the gossip's keys is mounted")
 	flag.IntVar(&c.healthPort, "health-port", 7957, "the TCP port, on the node's address, of /healthz, /readyz and /metrics")
 	flag.StringVar(&c.apiServers, "api-servers-file", "", "a file with an API server's host:port on each line, tried before the in-cluster one")
 	flag.StringVar(&c.stateFile, "state-file", "",
@@ -75,12 +76,8 @@ func run() error {
 	if c.membershipPort < 1 || c.membershipPort > math.MaxUint16 {
 		return fmt.Errorf("--membership-port is %d: it has to be a port", c.membershipPort)
 	}
-	key, err := os.ReadFile(c.keyFile)
-	if err != nil {
-		return fmt.Errorf("reading the gossip's key: %w", err)
-	}
-	join := func() (*membership.Group, error) {
-		return membership.Join(membership.Config{Node: c.node, Addr: addr, Port: c.membershipPort, Key: key, Log: debugWriter{log}})
+	if _, err := speaker.ReadKeys(c.keys); err != nil {
+		return err // now, and not only once the cluster is known
 	}
 	cluster, err := c.cluster()
 	if err != nil {
@@ -93,9 +90,18 @@ func run() error {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	s := speaker.New(speaker.Config{Node: c.node, Namespace: c.namespace, Addr: addr, MembershipPort: uint16(c.membershipPort),
-		StateFile: c.stateFile, Cluster: cluster.id, TemplateGeneration: c.templateGeneration},
-		cluster.informers, cluster.writer, join, metrics, log)
+		Keys: c.keys, StateFile: c.stateFile, Cluster: cluster.id, TemplateGeneration: c.templateGeneration},
+		cluster.informers, cluster.writer, func() (*membership.Group, error) { return c.join(addr, debugWriter{log}) }, metrics, log)
 	return serve(ctrl.SetupSignalHandler(), healthAddress(addr, c.healthPort), s, registry)
+}
+
+// join begins the membership, with the newest keys: until now, nobody has followed them.
+func (c config) join(addr netip.Addr, log io.Writer) (*membership.Group, error) {
+	keys, err := speaker.ReadKeys(c.keys)
+	if err != nil {
+		return nil, err
+	}
+	return membership.Join(membership.Config{Node: c.node, Addr: addr, Port: c.membershipPort, Keys: keys.Keys(), Log: log})
 }
 
 // cluster is what the speaker belongs to, and how it reads and writes there.

@@ -256,11 +256,11 @@ func (s *Speaker) mute(r *responders, interfaces []links.Interface) map[string]s
 	return all
 }
 
-// publish reports an observation, keeping what is known of kube-proxy.
+// publish reports an observation, keeping what is known of kube-proxy and of the keys.
 func (s *Speaker) publish(o observation) {
 	status := statusOf(o)
 	s.report.observe(func(latest *v1alpha1.NodeNetworkingStatus) {
-		status.KubeProxy = latest.KubeProxy
+		status.KubeProxy, status.MembershipKeys = latest.KubeProxy, latest.MembershipKeys
 		*latest = status
 	})
 }

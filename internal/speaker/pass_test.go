@@ -71,6 +71,10 @@ func (g *gossip) Serve(segments []membership.Segment) {
 	}
 }
 
+func (g *gossip) Keys() [][]byte { return nil }
+
+func (g *gossip) Rekey([][]byte) error { return nil }
+
 func (g *gossip) Changed() <-chan struct{} { return nil }
 
 func (g *gossip) Met() <-chan struct{} { return g.met }

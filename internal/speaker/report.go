@@ -39,7 +39,7 @@ type observation struct {
 	free    []netip.Addr
 }
 
-// statusOf returns the observation as the status of the node's NodeNetworking, without kube-proxy.
+// statusOf returns the observation as the status of the node's NodeNetworking, without kube-proxy and keys.
 func statusOf(o observation) v1alpha1.NodeNetworkingStatus {
 	status := v1alpha1.NodeNetworkingStatus{ConfigurationGeneration: o.generation}
 	macs := map[string]string{}

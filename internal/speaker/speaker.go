@@ -33,6 +33,8 @@ type group interface {
 	Answered(node string) time.Time
 	Forget(keep func(node string) bool)
 	Hold(ctx context.Context, d time.Duration) error
+	Keys() [][]byte
+	Rekey(keys [][]byte) error
 	Changed() <-chan struct{}
 	Met() <-chan struct{}
 	Run(ctx context.Context, peers func() map[string]netip.AddrPort) error
@@ -51,6 +53,8 @@ type Config struct {
 	// StateFile keeps what the speaker decides from, for a start without the API server; empty: nothing is kept. Cluster identifies the cluster
 	// there.
 	StateFile, Cluster string
+	// Keys is the folder in which the Secret with the membership's keys is mounted. Empty: the keys that the group began with stay.
+	Keys string
 	// TemplateGeneration is which revision of the DaemonSet's pod template this speaker's pod was made from; empty when that is not known.
 	TemplateGeneration string
 }

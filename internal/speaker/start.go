@@ -44,6 +44,7 @@ func (s *Speaker) begin(ctx context.Context, tasks *errgroup.Group) error {
 	close(s.joined)
 	tasks.Go(func() error { return s.group.Run(ctx, func() map[string]netip.AddrPort { return s.peers(ctx) }) })
 	tasks.Go(func() error { return s.loop(ctx) })
+	tasks.Go(func() error { return s.followKeys(ctx) })
 	// What the witness finds goes to the API server alone, and the recorder keeps what that says.
 	for _, task := range []func(context.Context) error{s.witness.watchProxy, s.witness.watchRules, s.recorder.run} {
 		tasks.Go(func() error {
