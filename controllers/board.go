@@ -74,6 +74,7 @@ type dataplaneReport struct {
 	inForce int64
 	// withdrawn means that the object has been gone for the grace period, by the API server's own word.
 	withdrawn bool
+	keys      keysReport
 	err       error
 }
 

@@ -2,9 +2,6 @@ package controllers
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -100,23 +97,6 @@ var _ = Describe("The data plane", func() {
 		Expect(err).NotTo(HaveOccurred())
 		change(ctx, edited, func(ds *appsv1.DaemonSet) { ds.Spec.Template.Spec.Containers[0].Image = "somebody/else" })
 		Eventually(get).WithContext(ctx).Should(HaveField("Spec.Template.Spec.Containers", ContainElement(HaveField("Image", "lanyard:test"))))
-	})
-
-	It("rolls the speakers when their key is made anew: who has the old one does not hear who has the new one", func(ctx SpecContext) {
-		DeferCleanup(startManager(false))
-		create(ctx, tutorial())
-		Eventually(conditionOf("SpeakersReady")).WithContext(ctx).Should(HavePrefix("False SpeakersNotReady: "))
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.MembershipSecret}}
-		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
-		before := secret.UID
-		Expect(k8s.Delete(ctx, secret.DeepCopy())).To(Succeed())
-		Eventually(func(g Gomega, ctx context.Context) {
-			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
-			g.Expect(secret.UID).NotTo(Equal(before))
-			sum := sha256.Sum256([]byte(base64.StdEncoding.EncodeToString(secret.Data[v1alpha1.MembershipKey])))
-			g.Expect(get(ctx)).To(HaveField("Spec.Template.Annotations",
-				HaveKeyWithValue("networking.lanyard.dev/membership-key-checksum", hex.EncodeToString(sum[:]))))
-		}).WithContext(ctx).Should(Succeed())
 	})
 
 	It("has a Service by which speakers try their node's rules, which comes back when it is deleted", func(ctx SpecContext) {

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -23,14 +22,12 @@ import (
 	"github.com/lanyard-dev/lanyard/internal/apply"
 	"github.com/lanyard-dev/lanyard/internal/configuration"
 	"github.com/lanyard-dev/lanyard/internal/dataplane"
+	"github.com/lanyard-dev/lanyard/internal/keyring"
 	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
 )
 
 // managerContainer is the container of the manager's Deployment whose image the speakers run too.
 const managerContainer = "manager"
-
-// membershipKeyBytes is the length of the gossip key: AES-256.
-const membershipKeyBytes = 32
 
 // DataplaneReconciler puts the configuration in force and keeps the speakers' objects as rendered.
 type DataplaneReconciler struct {
@@ -41,8 +38,10 @@ type DataplaneReconciler struct {
 	options   Options
 	now       func() time.Time
 	goneSince time.Time
-	// made is a gossip key that is not in the Secret yet: while it cannot be written, no pass makes another, which would roll the speakers.
-	made []byte
+	// known is what the Secret with the keys of the speakers' gossip held last.
+	known keyring.Keyring
+	// fresh is the next of them, which is not in the Secret yet: while it cannot be written, no pass makes another.
+	fresh []byte
 }
 
 func newDataplaneReconciler(mgr ctrl.Manager, b *board, o Options) *DataplaneReconciler {
@@ -59,7 +58,8 @@ func (r *DataplaneReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	signal(start)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("dataplane").
-		Watches(&v1alpha1.ClusterNetworking{}, toSingleton, builder.WithPredicates(specChanged)).
+		Watches(&v1alpha1.ClusterNetworking{}, toSingleton, builder.WithPredicates(predicate.Or(specChanged, predicate.AnnotationChangedPredicate{}))).
+		Watches(&v1alpha1.NodeNetworking{}, toSingleton, builder.WithPredicates(keysChanged)).
 		Watches(&appsv1.DaemonSet{}, toSingleton, builder.WithPredicates(named(v1alpha1.SpeakerDaemonSet))).
 		Watches(&corev1.Secret{}, toSingleton, builder.WithPredicates(named(v1alpha1.MembershipSecret))).
 		Watches(&corev1.ConfigMap{}, toSingleton, builder.WithPredicates(
@@ -71,6 +71,8 @@ func (r *DataplaneReconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 // +kubebuilder:rbac:groups=networking.lanyard.dev,resources=clusternetworkings,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.lanyard.dev,resources=nodenetworkings,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=lanyard-system,resources=pods,verbs=list
 // +kubebuilder:rbac:groups="",namespace=lanyard-system,resources=configmaps;secrets;services,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apps,namespace=lanyard-system,resources=daemonsets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apps,namespace=lanyard-system,resources=deployments,verbs=get
@@ -87,7 +89,7 @@ func (r *DataplaneReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	r.goneSince = time.Time{}
 	report := dataplaneReport{revision: revisionOf(cnet), problems: check(cnet.Spec)}
 	if cnet.Spec.ManagementState != v1alpha1.Paused {
-		report.err = r.apply(ctx, cnet, len(report.problems) == 0)
+		report.keys, report.err = r.apply(ctx, cnet, len(report.problems) == 0)
 	}
 	inForce, err := configurationInForce(ctx, r.live, r.options.Namespace)
 	if err == nil && inForce != nil {
@@ -101,32 +103,39 @@ func (r *DataplaneReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 }
 
 // apply writes the objects: the speakers' always, the configuration only when it is good, so that the last good one stays in force.
-func (r *DataplaneReconciler) apply(ctx context.Context, cnet *v1alpha1.ClusterNetworking, good bool) error {
+func (r *DataplaneReconciler) apply(ctx context.Context, cnet *v1alpha1.ClusterNetworking, good bool) (keysReport, error) {
 	values, err := r.gather(ctx, cnet)
 	if err != nil {
-		return err
+		return keysReport{}, err
 	}
+	keys, err := r.keys(ctx, cnet)
+	if err != nil {
+		return keysReport{}, err
+	}
+	report := keysReport{reason: keys.Reason, message: keys.Message}
+	values.MembershipKeys, values.MembershipRotatedFor = keys.Entries, keys.Served
 	objects, err := dataplane.Render(values)
 	if err != nil {
-		return fmt.Errorf("rendering the speakers' objects: %w", err)
+		return report, fmt.Errorf("rendering the speakers' objects: %w", err)
 	}
+	keys.pin(objects)
 	if good {
 		c := configuration.FromObject(cnet)
 		if c.KubeProxyMetricsAddress, err = r.kubeProxyMetricsAddress(ctx); err != nil {
-			return err
+			return report, err
 		}
 		cm, err := r.configMap(c)
 		if err != nil {
-			return err
+			return report, err
 		}
 		// First the configuration: a speaker that starts should find it.
 		objects = append([]*unstructured.Unstructured{cm}, objects...)
 	}
 	if err := r.applier().Apply(ctx, objects); err != nil {
-		return err
+		return report, err
 	}
-	r.made = nil // the Secret holds it now; if that is removed, a new key is asked for
-	return nil
+	r.keysWritten(ctx, keys)
+	return report, nil
 }
 
 // kubeProxyMetricsAddress returns where speakers ask kube-proxy; empty where that is the default.
@@ -183,28 +192,7 @@ func (r *DataplaneReconciler) gather(ctx context.Context, cnet *v1alpha1.Cluster
 		return v, fmt.Errorf("there is no Deployment %s/%s with a container %q to take the speakers' image from: name it with --deployment, or the image with --speaker-image",
 			r.options.Namespace, r.options.Deployment, managerContainer)
 	}
-	v.MembershipKey, err = r.membershipKey(ctx)
-	return v, err
-}
-
-// membershipKey returns the gossip key in use, or a new one when there is none yet.
-func (r *DataplaneReconciler) membershipKey(ctx context.Context) ([]byte, error) {
-	secret, err := getOrNil(ctx, r.live, client.ObjectKey{Namespace: r.options.Namespace, Name: v1alpha1.MembershipSecret}, &corev1.Secret{})
-	if err != nil {
-		return nil, err
-	}
-	if secret != nil && len(secret.Data[v1alpha1.MembershipKey]) == membershipKeyBytes {
-		r.made = nil
-		return secret.Data[v1alpha1.MembershipKey], nil
-	}
-	if r.made == nil {
-		key := make([]byte, membershipKeyBytes)
-		if _, err := rand.Read(key); err != nil {
-			return nil, fmt.Errorf("making the gossip key: %w", err)
-		}
-		r.made = key
-	}
-	return r.made, nil
+	return v, nil
 }
 
 // configMap is the object that holds a configuration. Nobody owns it: it stays in force while the manager's Deployment is replaced, and
@@ -245,6 +233,7 @@ func (r *DataplaneReconciler) withdraw(ctx context.Context) (ctrl.Result, error)
 		return ctrl.Result{}, fmt.Errorf("removing the configuration: %w", err)
 	}
 	err = r.applier().Apply(ctx, nil)
+	r.known = keyring.Keyring{} // no speaker has them any longer
 	r.board.post(func(b *reports) { b.dataplane = &dataplaneReport{withdrawn: true, err: err} })
 	return ctrl.Result{}, err
 }

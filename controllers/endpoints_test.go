@@ -132,7 +132,7 @@ func TestPodsHaveTheList(t *testing.T) {
 	if err := yaml.UnmarshalStrict(text, &manager); err != nil {
 		t.Fatal(err)
 	}
-	objects, err := dataplane.Render(dataplane.Values{Namespace: namespace, KubeVersion: "v1.36.3", Image: "lanyard:test", MembershipKey: make([]byte, membershipKeyBytes)})
+	objects, err := dataplane.Render(dataplane.Values{Namespace: namespace, KubeVersion: "v1.36.3", Image: "lanyard:test", MembershipKeys: map[string][]byte{"key": make([]byte, 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -181,6 +181,7 @@ func fill(cnet *v1alpha1.ClusterNetworking, reports reports, speakers seen, node
 		Problems: reports.dataplane.problems, InForce: reports.dataplane.inForce, DataplaneError: errorText(reports.dataplane.err),
 		KubeProxy: reports.kubeProxy.verdict, Pools: len(cnet.Spec.IPPools), AddressesError: errorText(reports.addresses.err),
 		Clashes: refusalsOf(reports.addresses.clashes), Quarantined: quarantined(reports.addresses.foreign, reports.addresses.plan), Speakers: speakers.Speakers,
+		KeysProblem: reports.dataplane.keys.problem(), KeysRotation: reports.dataplane.keys.rotation(),
 	}
 	all := status.AllocatedIPs
 	if plan := reports.addresses.plan; plan != nil {

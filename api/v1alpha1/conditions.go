@@ -54,6 +54,10 @@ const (
 	ReasonSpeakersNotReady = "SpeakersNotReady"
 	// ReasonSpeakersSplit says that speakers which do not hear each other answer for the same address.
 	ReasonSpeakersSplit = "SpeakersSplit"
+	// ReasonMembershipKeyInvalid says that the keys of the speakers' gossip cannot be read from their Secret.
+	ReasonMembershipKeyInvalid = "MembershipKeyInvalid"
+	// ReasonRotatingMembershipKey says that a key of the speakers' gossip gives way to a new one.
+	ReasonRotatingMembershipKey = "RotatingMembershipKey"
 	// ReasonAddressesNotAnnounced says that no node answers for some allocated addresses.
 	ReasonAddressesNotAnnounced = "AddressesNotAnnounced"
 	// ReasonAddressQuarantined says, in an Event, that a foreign host on the LAN has an address of a pool.

@@ -68,6 +68,8 @@ type Facts struct {
 	Split []string
 	// Unannounced are allocated addresses for which no node answers.
 	Unannounced []Unannounced
+	// KeysProblem says what is wrong with the keys of the speakers' gossip, and KeysRotation how far one gives way to another. Empty: nothing.
+	KeysProblem, KeysRotation string
 	// Remarks are things that work but are unusual, such as an address on an excluded node.
 	Remarks []string
 }
@@ -202,6 +204,9 @@ func speakers(f Facts) Verdict {
 	if len(f.Split) > 0 {
 		open = append(open, Verdict{Failing, v1alpha1.ReasonSpeakersSplit, first(f.Split, "address")})
 	}
+	if f.KeysProblem != "" {
+		open = append(open, Verdict{Failing, v1alpha1.ReasonMembershipKeyInvalid, keysProblem(f.KeysProblem)})
+	}
 	if f.Speakers.Desired == 0 || f.Speakers.Ready < f.Speakers.Desired {
 		open = append(open, missing(f.Speakers))
 	}
@@ -216,6 +221,12 @@ func speakers(f Facts) Verdict {
 		message += "; " + first(f.Remarks, "remark")
 	}
 	return Verdict{Settled, v1alpha1.ReasonReady, message}
+}
+
+// keysProblem says what a bad key does, and how it is mended.
+func keysProblem(problem string) string {
+	return fmt.Sprintf("Secret %s: %s. Speakers that run keep the keys that they have, and none can start; deleted, the Secret is made anew",
+		v1alpha1.MembershipSecret, problem)
 }
 
 // gravest joins verdicts: the one that needs a person most, the first of equals, gives reason and standing, all of them the message.
@@ -291,6 +302,9 @@ func progressing(f Facts, jobs []job) metav1.Condition {
 		if j.Standing == Working {
 			return condition(v1alpha1.ConditionProgressing, true, j.Reason, j.Message)
 		}
+	}
+	if f.KeysRotation != "" { // no job is the worse for it
+		return condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRotatingMembershipKey, f.KeysRotation)
 	}
 	return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonComplete, "no change is under way")
 }

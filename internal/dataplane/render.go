@@ -48,9 +48,10 @@ type Values struct {
 	// PullPolicy and PullSecrets are those of the manager's own pod.
 	PullPolicy  corev1.PullPolicy
 	PullSecrets []corev1.LocalObjectReference
-	// MembershipKey is the 32 bytes that the speakers' gossip is encrypted with.
-	MembershipKey []byte
-	Speaker       v1alpha1.SpeakerSpec
+	// MembershipKeys are the entries of the Secret with the keys of the speakers' gossip, and MembershipRotatedFor is for what one was made last.
+	MembershipKeys       map[string][]byte
+	MembershipRotatedFor string
+	Speaker              v1alpha1.SpeakerSpec
 }
 
 // defaultPort is the membership port when the spec, made before the field had a default, names none.
@@ -128,13 +129,18 @@ func (v Values) chartValues() map[string]any {
 	if v.Owner.UID != "" {
 		owner = map[string]any{"name": v.Owner.Name, "uid": v.Owner.UID}
 	}
+	entries := map[string]string{} // not bytes: none at all would become null
+	for name, value := range v.MembershipKeys {
+		entries[name] = base64.StdEncoding.EncodeToString(value)
+	}
 	return map[string]any{
 		"owner": owner,
 		"membership": map[string]any{
-			"secret":  v1alpha1.MembershipSecret,
-			"keyName": v1alpha1.MembershipKey,
-			"key":     base64.StdEncoding.EncodeToString(v.MembershipKey),
-			"port":    strconv.Itoa(MembershipPort(speaker)),
+			"secret":               v1alpha1.MembershipSecret,
+			"entries":              entries,
+			"rotatedFor":           v.MembershipRotatedFor,
+			"rotatedForAnnotation": v1alpha1.RotatedForAnnotation,
+			"port":                 strconv.Itoa(MembershipPort(speaker)),
 		},
 		"speaker": map[string]any{
 			"name":             v1alpha1.SpeakerDaemonSet,

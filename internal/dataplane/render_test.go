@@ -64,7 +64,7 @@ func TestRenderGolden(t *testing.T) {
 
 // TestRenderedObjectsAreWhatTheAPIKnows decodes strictly: a misspelt field would be dropped by the API server without a word.
 func TestRenderedObjectsAreWhatTheAPIKnows(t *testing.T) {
-	objects, err := Render(Values{Namespace: "lanyard-system", KubeVersion: "v1.36.3", Image: "lanyard:test", MembershipKey: make([]byte, 32)})
+	objects, err := Render(Values{Namespace: "lanyard-system", KubeVersion: "v1.36.3", Image: "lanyard:test", MembershipKeys: map[string][]byte{"key": make([]byte, 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,6 +77,15 @@ func Next(f Facts) Step {
 	}
 }
 
+// Rotates says whether one key gives way to another, or is asked to: only then does InForce matter.
+func (f Facts) Rotates() bool {
+	if f.Stored == nil {
+		return len(f.Known.Key) > 0
+	}
+	stored, err := Parse(f.Stored)
+	return err == nil && (len(stored.Keys()) > 1 || f.asked(f.Served))
+}
+
 // create makes the Secret. One that somebody took away comes back with the key that the speakers have, for those that start now would not
 // hear the others otherwise; but whoever took it away did not want that key any longer.
 func (f Facts) create() Step {
