@@ -139,7 +139,7 @@ var _ = Describe("The key of the speakers' gossip", func() {
 		change(ctx, secret(), func(s *corev1.Secret) { s.Data[v1alpha1.MembershipNextKey] = []byte("short") })
 		Eventually(conditionOf("SpeakersReady")).WithContext(ctx).Should(HavePrefix(`False MembershipKeyInvalid: Secret lanyard-membership: entry "next" has 5 bytes, ` +
 			`and a key has 32: write the base64 of 32 random bytes under data (head -c 32 /dev/urandom | base64). Speakers that run keep the keys that ` +
-			`they have, and none can start; deleted, the Secret is made anew`))
+			`they have, and no other can start; deleted, the Secret is made anew`))
 		left := secret()
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(left), left)).To(Succeed())
 		Expect(left.Data).To(HaveKeyWithValue(v1alpha1.MembershipNextKey, []byte("short")))

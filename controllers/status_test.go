@@ -17,6 +17,7 @@ import (
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 	"github.com/lanyard-dev/lanyard/internal/conditions"
 	"github.com/lanyard-dev/lanyard/internal/ipam"
+	"github.com/lanyard-dev/lanyard/internal/keyring"
 )
 
 // at is a moment, in minutes after the Services were made.
@@ -136,6 +137,7 @@ func TestFill(t *testing.T) {
 	const (
 		nobodyYet = "10.9.9.9: no speaker has reported that it announces it yet"
 		badRange  = "spec.ipPools[0].addresses[0]: ends before it begins; the last good configuration (generation 2) stays in force"
+		badKey    = "Secret lanyard-membership: entry is bad. Speakers that run keep the keys that they have, and no other can start; deleted, the Secret is made anew"
 		timedOut  = "listing Services: timed out; it is tried again"
 	)
 	for name, tc := range map[string]struct {
@@ -168,6 +170,20 @@ func TestFill(t *testing.T) {
 			},
 			conditions: map[string]string{
 				"IPPoolsReady": "True Ready: every Service that asks for an address has one; default/lb (AddressContested): claimed by another",
+			},
+		},
+		"a key of the speakers' gossip gives way to another": {
+			observe: func(r *reports) { r.dataplane.keys = keysReport{reason: keyring.Rotating, message: "step 1 of 3"} },
+			conditions: map[string]string{
+				"Progressing": "True RotatingMembershipKey: step 1 of 3",
+			},
+		},
+		"a key of the speakers' gossip cannot be read": {
+			observe: func(r *reports) { r.dataplane.keys = keysReport{reason: keyring.Invalid, message: "entry is bad"} },
+			conditions: map[string]string{
+				"Ready":         "False MembershipKeyInvalid: SpeakersReady: " + badKey,
+				"SpeakersReady": "False MembershipKeyInvalid: " + badKey,
+				"Degraded":      "True MembershipKeyInvalid: " + badKey,
 			},
 		},
 		"while Services cannot be read, what was known of addresses stays": {

@@ -225,7 +225,7 @@ func speakers(f Facts) Verdict {
 
 // keysProblem says what a bad key does, and how it is mended.
 func keysProblem(problem string) string {
-	return fmt.Sprintf("Secret %s: %s. Speakers that run keep the keys that they have, and none can start; deleted, the Secret is made anew",
+	return fmt.Sprintf("Secret %s: %s. Speakers that run keep the keys that they have, and no other can start; deleted, the Secret is made anew",
 		v1alpha1.MembershipSecret, problem)
 }
 

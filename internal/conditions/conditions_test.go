@@ -148,6 +148,24 @@ func TestFor(t *testing.T) {
 				is("Degraded", yes, "SpeakersSplit", "10.0.0.1: w1 and w2 answer for it at once"),
 			},
 		},
+		"a key of the gossip that cannot be read needs a person before a speaker starts": {
+			facts: func(f *Facts) { f.KeysProblem = `entry "next" has 5 bytes: write 32` },
+			want: []metav1.Condition{
+				is("Ready", no, "MembershipKeyInvalid", `SpeakersReady: Secret lanyard-membership: entry "next" has 5 bytes: write 32. Speakers that run keep `+
+					"the keys that they have, and no other can start; deleted, the Secret is made anew"),
+				kubeProxyReady, poolsReady,
+				is("SpeakersReady", no, "MembershipKeyInvalid", `Secret lanyard-membership: entry "next" has 5 bytes: write 32. Speakers that run keep `+
+					"the keys that they have, and no other can start; deleted, the Secret is made anew"),
+				noChange,
+				is("Degraded", yes, "MembershipKeyInvalid", `Secret lanyard-membership: entry "next" has 5 bytes: write 32. Speakers that run keep `+
+					"the keys that they have, and no other can start; deleted, the Secret is made anew"),
+			},
+		},
+		"a key that gives way to another is progress, and nothing is the worse for it": {
+			facts: func(f *Facts) { f.KeysRotation = "step 1 of 3" },
+			want: []metav1.Condition{is("Ready", yes, "Ready", "all is as the spec asks"), kubeProxyReady, poolsReady, speakersReady,
+				is("Progressing", yes, "RotatingMembershipKey", "step 1 of 3"), fine},
+		},
 		"a Service whose address somebody else has too is remarked on, beside those that wait": {
 			facts: func(f *Facts) {
 				f.Refusals = []Refusal{{Service: "a/1", Reason: "PoolExhausted", Message: "full"}}

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// a, b, c and d are keys.
-var a, b, c, d = key('a'), key('b'), key('c'), key('d')
+// a, b and c are keys.
+var a, b, c = key('a'), key('b'), key('c')
 
 func key(letter byte) []byte { return bytes.Repeat([]byte{letter}, Size) }
 
