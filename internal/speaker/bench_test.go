@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/internal/election"
+	"github.com/lanyard-dev/lanyard/internal/laststate"
 	"github.com/lanyard-dev/lanyard/internal/membership"
 )
 
@@ -55,7 +57,7 @@ func newMany(services int) many {
 	for i := range services {
 		svc := balancer(fmt.Sprintf("web-%d", i), addr.String())
 		svc.Annotations = map[string]string{"networking.lanyard.dev/allocated": addr.String() + "=wide"}
-		svc.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", 500))}}
+		svc.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:status":"` + strings.Repeat("x", 500) + `"}`)}}
 		all.Items = append(all.Items, *svc)
 		ends.Items = append(ends.Items, discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name + "-x",
 			Labels: map[string]string{discoveryv1.LabelServiceName: svc.Name}}, Endpoints: make([]discoveryv1.Endpoint, 3)})
@@ -64,7 +66,7 @@ func newMany(services int) many {
 	for i := range 5 {
 		nodes.Items = append(nodes.Items, *onNode(fmt.Sprintf("w%d", i+1)))
 	}
-	for _, list := range []client.ObjectList{&all, &ends, &nodes} {
+	for _, list := range []client.ObjectList{&all, &ends, &nodes, &corev1.ConfigMapList{Items: []corev1.ConfigMap{*l.config}}} {
 		l.objects[reflect.TypeOf(list)] = list
 	}
 	return l
@@ -115,6 +117,24 @@ func BenchmarkDecide(b *testing.B) {
 				s.claims.settle(verdicts, snap)
 				s.claims.told()
 				statusOf(observation{verdicts: verdicts, since: s.since, moves: s.moves, members: members})
+			}
+		})
+	}
+}
+
+// BenchmarkRecord is a look at what is kept on the disk, as there is one every few seconds: when nothing has changed, and when something has
+// that says nothing, as a node's heartbeat.
+func BenchmarkRecord(b *testing.B) {
+	for name, heartbeats := range map[string]uint64{"nothing has changed": 0, "a heartbeat": 1} {
+		b.Run(name+", 1000 addresses", func(b *testing.B) {
+			cluster := newMany(1000)
+			r := &recorder{file: laststate.File(filepath.Join(b.TempDir(), "state")), source: source{reader: cluster, namespace: "lanyard-system"},
+				server: cluster, speakers: func() []string { return []string{"w2"} }, log: logr.Discard(), confirmed: time.Now()}
+			for b.Loop() {
+				r.revision += heartbeats
+				if err := r.record(b.Context()); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}

@@ -5,13 +5,14 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"reflect"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -94,7 +95,7 @@ func (r *recorder) record(ctx context.Context) error {
 		return err
 	}
 	state.Origin, state.Speakers, state.AsOf = r.origin, speakers, r.kept.AsOf
-	same := equality.Semantic.DeepEqual(r.kept, state)
+	same := reflect.DeepEqual(r.kept, state)
 	if same && time.Since(r.confirmed) < confirmEvery {
 		r.revision = revision
 		return nil
@@ -156,7 +157,7 @@ func (s source) lasting(ctx context.Context) (laststate.State, error) {
 		configuration  corev1.ConfigMap
 	)
 	for what, list := range map[string]client.ObjectList{"Services": &services, "EndpointSlices": &endpointSlices, "Nodes": &nodes} {
-		if err := s.reader.List(ctx, list); err != nil {
+		if err := s.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil { // settle writes to nothing that is shared
 			return laststate.State{}, fmt.Errorf("listing %s: %w", what, err)
 		}
 	}
@@ -179,32 +180,43 @@ func (s source) lasting(ctx context.Context) (laststate.State, error) {
 			state.EndpointSlices = append(state.EndpointSlices, es)
 		}
 	}
-	state.Nodes = nodes.Items
-	settle(state.Services, func(svc *corev1.Service) client.Object { return svc })
-	settle(state.EndpointSlices, func(es *discoveryv1.EndpointSlice) client.Object { return es })
-	settle(state.Configurations, func(cm *corev1.ConfigMap) client.Object { return cm })
-	settle(state.Nodes, func(n *corev1.Node) client.Object {
-		for i, c := range n.Status.Conditions {
-			n.Status.Conditions[i] = corev1.NodeCondition{Type: c.Type, Status: c.Status}
-		}
-		return n
-	})
+	state.Nodes = slices.Clone(nodes.Items)
+	settle(state.Services)
+	settle(state.EndpointSlices)
+	settle(state.Configurations)
+	settle(state.Nodes)
+	for i := range state.Nodes {
+		state.Nodes[i].Status.Conditions = statuses(state.Nodes[i].Status.Conditions)
+	}
 	return state, nil
 }
 
-// settle puts objects in the order of their names, without what changes at every write.
-func settle[T any](all []T, of func(*T) client.Object) {
+// statuses are conditions without their times and messages.
+func statuses(conditions []corev1.NodeCondition) []corev1.NodeCondition {
+	all := make([]corev1.NodeCondition, 0, len(conditions))
+	for _, c := range conditions {
+		all = append(all, corev1.NodeCondition{Type: c.Type, Status: c.Status})
+	}
+	return all
+}
+
+// settle puts objects in the order of their names, without what changes at every write. What they point to stays as it is: the caches have it.
+func settle[T any, P interface {
+	*T
+	client.Object
+}](all []T) {
 	for i := range all {
-		object := of(&all[i])
+		object := P(&all[i])
 		object.SetResourceVersion("")
 		object.SetGeneration(0)
-		managed := object.GetManagedFields()
+		managed := slices.Clone(object.GetManagedFields())
 		for j := range managed {
 			managed[j].Time = nil
 		}
+		object.SetManagedFields(managed)
 	}
-	slices.SortFunc(all, func(a, b T) int {
-		x, y := of(&a), of(&b)
-		return cmp.Or(cmp.Compare(x.GetNamespace(), y.GetNamespace()), cmp.Compare(x.GetName(), y.GetName()))
+	sort.Slice(all, func(i, j int) bool { // by index: the objects are large
+		a, b := P(&all[i]), P(&all[j])
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName())) < 0
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -123,5 +126,24 @@ func TestRecorder(t *testing.T) {
 func TestARecorderWithoutAFileKeepsNothing(t *testing.T) {
 	if err := (&recorder{}).run(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestWhatIsKeptIsNotTakenFromTheCaches: they are not copied, so nothing of them may change, nor their order.
+func TestWhatIsKeptIsNotTakenFromTheCaches(t *testing.T) {
+	cluster := newMany(12) // web-10 comes before web-2 by name, and after it in the cache
+	nodes := cluster.objects[reflect.TypeFor[*corev1.NodeList]()].(*corev1.NodeList)
+	for i := range nodes.Items {
+		nodes.Items[i].ResourceVersion = "7"
+		nodes.Items[i].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Message: "kubelet is ready"}}
+	}
+	services := cluster.objects[reflect.TypeFor[*corev1.ServiceList]()].(*corev1.ServiceList)
+	services.Items[0].ManagedFields[0].Time = &metav1.Time{Time: time.Unix(1000, 0)}
+	before := []client.ObjectList{services.DeepCopy(), nodes.DeepCopy()}
+	if _, err := (source{reader: cluster, namespace: "lanyard-system"}).lasting(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, []client.ObjectList{services, nodes}); diff != "" {
+		t.Errorf("the caches have changed (-before +after):\n%s", diff)
 	}
 }
