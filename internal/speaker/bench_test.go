@@ -66,7 +66,7 @@ func newMany(services int) many {
 	for i := range 5 {
 		nodes.Items = append(nodes.Items, *onNode(fmt.Sprintf("w%d", i+1)))
 	}
-	for _, list := range []client.ObjectList{&all, &ends, &nodes, &corev1.ConfigMapList{Items: []corev1.ConfigMap{*l.config}}} {
+	for _, list := range []client.ObjectList{&all, &ends, &nodes} {
 		l.objects[reflect.TypeOf(list)] = list
 	}
 	return l

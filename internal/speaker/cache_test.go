@@ -1,18 +1,29 @@
 package speaker
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -135,5 +146,71 @@ func TestMapper(t *testing.T) {
 		"EndpointSlice": "namespace endpointslices", "DaemonSet": "namespace daemonsets", "NodeNetworking": "root nodenetworkings"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("scopes and resources (-want +got):\n%s", diff)
+	}
+}
+
+// emptyCluster is an API server that has nothing of any kind, and is asked for no more than the kinds that are watched.
+func emptyCluster(t *testing.T) *rest.Config {
+	t.Helper()
+	lists := map[string]string{
+		"/api/v1/services": "v1 ServiceList", "/api/v1/nodes": "v1 NodeList", "/api/v1/namespaces/lanyard-system/configmaps": "v1 ConfigMapList",
+		"/apis/discovery.k8s.io/v1/endpointslices": "discovery.k8s.io/v1 EndpointSliceList",
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		version, kind, known := strings.Cut(lists[r.URL.Path], " ")
+		w.Header().Set("Content-Type", "application/json")
+		switch query := r.URL.Query(); {
+		case !known:
+			t.Errorf("the API server is asked for %s", r.URL)
+			w.WriteHeader(http.StatusNotFound)
+		case query.Has("sendInitialEvents"): // as API servers before 1.32 do: a list is asked for instead
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		case query.Has("watch"):
+			_ = http.NewResponseController(w).Flush() // the test ends as well without
+			<-r.Context().Done()
+		default:
+			fmt.Fprintf(w, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"1"},"items":[]}`, kind, version)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}}
+}
+
+// TestTheCacheAnswersAllThatIsAsked: what is read from the fake clients of other tests can be read from the real caches, too, and they fill without
+// asking the API server which kinds it has.
+func TestTheCacheAnswersAllThatIsAsked(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c, err := cache.New(emptyCluster(t), CacheOptions(scheme, "lanyard-system"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Start(ctx) }()
+	defer func() { cancel(); <-ended }()
+	s := source{reader: c, namespace: "lanyard-system"}
+	speaker := &Speaker{cache: c, dirty: make(chan struct{}, 1)}
+	if err := speaker.watchCluster(ctx); err != nil || !c.WaitForCacheSync(ctx) {
+		t.Fatalf("the caches do not fill: %v", err)
+	}
+	for what, read := range map[string]func() error{
+		"the configuration": func() error { _, err := s.configuration(ctx); return err },
+		"the snapshot":      func() error { _, err := s.snapshot(ctx, "w1", settings{}, nil); return err },
+		"the peers":         func() error { _, err := s.peers(ctx, "w1", 7956); return err },
+		"what is kept":      func() error { _, err := s.lasting(ctx); return err },
+		"its revision":      func() error { _, err := s.revision(ctx); return err },
+		"what is checked":   func() error { _, err := s.targets(ctx, "w1", netip.MustParseAddr("192.168.1.1")); return err },
+		"the endpoints here": func() error {
+			_, err := s.leadsTo(ctx, client.ObjectKey{Namespace: "lanyard-system", Name: v1alpha1.SpeakerService}, "w1")
+			return err
+		},
+		"the cluster IPs": func() error { _, err := s.clusterIPs(ctx); return err },
+	} {
+		if err := read(); err != nil {
+			t.Errorf("reading %s: %v", what, err)
+		}
 	}
 }

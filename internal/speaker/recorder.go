@@ -115,18 +115,24 @@ func (r *recorder) record(ctx context.Context) error {
 
 // revision is a number that changes when any object does that is decided from.
 func (s source) revision(ctx context.Context) (sum uint64, err error) {
-	var configurations corev1.ConfigMapList
-	lists := []client.ObjectList{&corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}, &corev1.NodeList{}, &configurations}
-	for _, list := range lists {
+	add := func(o client.Object) { // in any order
+		sum += maphash.String(seed, string(o.GetUID())+"/"+o.GetNamespace()+"/"+o.GetName()+"@"+o.GetResourceVersion())
+	}
+	var configuration corev1.ConfigMap // by name: the cache holds no other, and does not list them
+	err = s.reader.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: v1alpha1.ConfigurationConfigMap}, &configuration)
+	if client.IgnoreNotFound(err) != nil {
+		return 0, fmt.Errorf("reading the configuration: %w", err)
+	}
+	add(&configuration)
+	for _, list := range []client.ObjectList{&corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}, &corev1.NodeList{}} {
 		if err := s.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return 0, fmt.Errorf("listing what is decided from: %w", err)
 		}
 		err := meta.EachListItem(list, func(object runtime.Object) error {
-			o, err := meta.Accessor(object)
-			if err == nil {
-				sum += maphash.String(seed, string(o.GetUID())+"/"+o.GetNamespace()+"/"+o.GetName()+"@"+o.GetResourceVersion()) // in any order
+			if o, ok := object.(client.Object); ok { // all are
+				add(o)
 			}
-			return err
+			return nil
 		})
 		if err != nil {
 			return 0, fmt.Errorf("reading the revisions of a %T: %w", list, err)
