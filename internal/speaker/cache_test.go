@@ -190,7 +190,12 @@ func TestTheCacheAnswersAllThatIsAsked(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	ended := make(chan error, 1)
 	go func() { ended <- c.Start(ctx) }()
-	defer func() { cancel(); <-ended }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
 	s := source{reader: c, namespace: "lanyard-system"}
 	speaker := &Speaker{cache: c, dirty: make(chan struct{}, 1)}
 	if err := speaker.watchCluster(ctx); err != nil || !c.WaitForCacheSync(ctx) {
