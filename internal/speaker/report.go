@@ -183,9 +183,10 @@ func (r *reporter) next() v1alpha1.NodeNetworkingStatus {
 	return *r.latest.DeepCopy()
 }
 
-// keepWriting writes every change until the context ends, and returns what was written last.
+// keepWriting writes every change until the context ends, and returns what was written last. Why it cannot is logged once: the API server may
+// be away for hours.
 func (r *reporter) keepWriting(ctx context.Context) (written *v1alpha1.NodeNetworkingStatus) {
-	pause := reportRetry
+	pause, complaint := reportRetry, ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -198,13 +199,14 @@ func (r *reporter) keepWriting(ctx context.Context) (written *v1alpha1.NodeNetwo
 		}
 		wait := reportEvery
 		if err := r.write(ctx, next); err != nil {
-			if ctx.Err() == nil {
+			if why := err.Error(); why != complaint && ctx.Err() == nil {
 				r.log.Error(err, "cannot report; it is tried again")
+				complaint = why
 			}
 			wait, pause = pause, min(2*pause, reportEvery)
 			wake(r.updated)
 		} else {
-			written, pause = &next, reportRetry
+			written, pause, complaint = &next, reportRetry, ""
 			r.reported.Store(true)
 		}
 		select {

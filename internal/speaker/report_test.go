@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/go-logr/logr/testr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 	"github.com/lanyard-dev/lanyard/internal/election"
@@ -171,6 +173,43 @@ func TestAReportThatFailsIsWrittenLater(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("it ended with %v", err)
 	}
+}
+
+// TestAnOutageIsLoggedOnce, and the next one again.
+func TestAnOutageIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines []string
+		asked, refuses := 0, true
+		c := interceptor.NewClient(apiServer(t, onNode("w1")), interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+				asked++
+				if refuses {
+					return errAway
+				}
+				return c.Get(ctx, key, into, opts...)
+			}})
+		r := &reporter{client: c, node: "w1", log: funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}), updated: make(chan struct{}, 1)}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.run(ctx) }()
+		for outage := range int64(2) {
+			refuses = true
+			r.observe(func(status *v1alpha1.NodeNetworkingStatus) { status.ConfigurationGeneration = outage + 1 })
+			time.Sleep(time.Hour)
+			if asked < 3000 {
+				t.Errorf("it has tried %d times in an hour", asked)
+			}
+			if len(lines) != int(outage)+1 {
+				t.Errorf("after outage %d the log has %d lines: %q", outage+1, len(lines), lines)
+			}
+			refuses, asked = false, 0
+			time.Sleep(time.Minute)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	})
 }
 
 // TestNothingIsReportedBeforeTheFirstPass: what kube-proxy says waits for it. Alone it would say that this node hears nobody, and others
