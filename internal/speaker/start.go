@@ -15,7 +15,7 @@ import (
 )
 
 // fillWithin is how long a speaker that starts waits for the API server before it goes on with the last state. That server fills the caches
-// within some hundred milliseconds; one that is busy is worth waiting for, but the node answers for nothing meanwhile.
+// of a small cluster within half a second of the program's start; one that is busy is worth waiting for, but the node answers for nothing meanwhile.
 const fillWithin = 3 * time.Second
 
 // begin finds out what the cluster is like, joins the group, and starts the tasks that need both.
