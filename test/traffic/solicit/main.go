@@ -121,7 +121,7 @@ func solicitation(mac net.HardwareAddr, from, target netip.Addr, how string, nei
 	frame := slices.Concat(ethernet, mac, []byte{0x86, 0xdd}, make([]byte, ipHeader), body)
 	ip := frame[ethernetHeader:]
 	ip[0], ip[6], ip[7] = 6<<4, icmpv6, 255
-	binary.BigEndian.PutUint16(ip[4:], uint16(len(body))) //nolint:gosec // 24 or 32
+	binary.BigEndian.PutUint16(ip[4:], uint16(len(body)))
 	copy(ip[8:], from.AsSlice())
 	copy(ip[24:], destination.AsSlice())
 	return frame, nil
