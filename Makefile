@@ -96,6 +96,15 @@ bench: bench-ready ## Measure failover, beside MetalLB, on a lab of its own: see
 	  --version="$$(git describe --always --dirty 2>/dev/null)" --metallb-crds="$$(go -C $(PEERS) list -m -f '{{.Dir}}' go.universe.tf/metallb)/config/crd/bases" \
 	  --products=$(BENCH_PRODUCTS) --faults=$(BENCH_FAULTS) --placements=$(BENCH_PLACEMENTS) --n=$(BENCH_N) --n-silent=$(BENCH_N_SILENT) --vips=$(BENCH_VIPS)
 
+# How many faults are inflicted at random, in the order of which seed, and how many addresses are watched.
+DISTURB ?= 300
+SEED ?= 1
+
+.PHONY: disturb
+disturb: bench-ready ## Inflict faults at random on the benchmark's lab, and see that no address ever has two owners: half an hour.
+	$(BENCH_LAB) exec k8s-ops -- $(BIN)/failover --lab=$(BIN)/lab --lab-name=bench --root=$(CURDIR) --out=$(CURDIR)/test/bench/results \
+	  --vips=6 --disturb=$(DISTURB) --seed=$(SEED)
+
 .PHONY: bench-ready
 bench-ready: images build-installer
 	$(BENCH_LAB) up --nodes $(BENCH_NODES)

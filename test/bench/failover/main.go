@@ -36,6 +36,10 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if o.disturbed > 0 {
+		b.product = o.products[0]
+		return b.disturb(ctx)
+	}
 	for _, p := range o.products {
 		if err := b.measure(ctx, p); err != nil {
 			return errors.Join(fmt.Errorf("measuring %s: %w", p.name, err), store.summarize())

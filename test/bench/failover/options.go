@@ -25,6 +25,9 @@ type options struct {
 	n, nSilent     int
 	nControl, vips int
 	summarize      bool
+	// disturbed is how many faults are inflicted at random instead, and seed that of their order.
+	disturbed int
+	seed      uint64
 }
 
 // mostVIPs is how many addresses the pool for many has.
@@ -47,6 +50,8 @@ func parseOptions(args []string) (options, error) {
 	set.IntVar(&o.nSilent, "n-silent", 0, "how often the cable is cut silently; 0 is as often as the rest")
 	set.IntVar(&o.nControl, "n-control", 3, "how often the negative control is made")
 	set.IntVar(&o.vips, "vips", 1, "how many addresses there are")
+	set.IntVar(&o.disturbed, "disturb", 0, "inflict so many faults at random instead, and judge who claims the addresses")
+	set.Uint64Var(&o.seed, "seed", 1, "the seed of their order")
 	set.BoolVar(&o.summarize, "summarize", false, "only sum up the results that are there")
 	if err := set.Parse(args); err != nil {
 		return o, fmt.Errorf("reading the flags: %w", err)

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -36,25 +37,54 @@ type Duplicate struct {
 // Length is how long it was.
 func (d Duplicate) Length() time.Duration { return d.To.Sub(d.From) }
 
-// LongestDuplicate returns the longest time in which two hosts claimed one address: from the second one's first claim to the last claim of
-// whoever stopped first. Claims are in the order of time. A host that takes over from one that has stopped is no duplicate, nor is one that
-// takes back, with a pause between, what it once had.
-func LongestDuplicate(all []Claim) (longest Duplicate, found bool) {
+// Duplicates returns each time in which two hosts claimed one address: from the second one's first claim to the last claim of whoever stopped
+// first, in the order of their beginnings. Claims are in the order of time. A host that takes over from one that has stopped is no duplicate,
+// nor is one that takes back, with a pause between, what it once had.
+func Duplicates(all []Claim) []Duplicate {
+	var duplicates []Duplicate
 	for addr, tenures := range tenuresOf(all) {
 		for i, a := range tenures {
 			for _, b := range tenures[i+1:] {
-				if a.mac == b.mac {
-					continue
-				}
 				d := Duplicate{Addr: addr, MACs: [2]wire.MAC{a.mac, b.mac}, From: later(a.from, b.from), To: earlier(a.to, b.to)}
-				longer := d.Length() > longest.Length() || d.Length() == longest.Length() && d.Addr.Less(longest.Addr)
-				if d.Length() > 0 && (!found || longer) {
-					longest, found = d, true
+				if a.mac != b.mac && d.Length() > 0 {
+					duplicates = append(duplicates, d)
 				}
 			}
 		}
 	}
+	slices.SortFunc(duplicates, func(a, b Duplicate) int { return cmp.Or(a.From.Compare(b.From), a.Addr.Compare(b.Addr)) })
+	return duplicates
+}
+
+// LongestDuplicate returns the longest of the duplicates, the first address's of equal ones.
+func LongestDuplicate(all []Claim) (longest Duplicate, found bool) {
+	for _, d := range Duplicates(all) {
+		longer := d.Length() > longest.Length() || d.Length() == longest.Length() && d.Addr.Less(longest.Addr)
+		if !found || longer {
+			longest, found = d, true
+		}
+	}
 	return longest, found
+}
+
+// Window is a time in which two hosts may claim one address.
+type Window struct {
+	From, To time.Time
+	// AtMost is for how long they may; 0 is for all of it.
+	AtMost time.Duration
+}
+
+// Unexcused is how much of a duplicate lies in no window, or is longer than its window allows.
+func (d Duplicate) Unexcused(windows []Window) time.Duration {
+	left := d.Length()
+	for _, w := range windows {
+		within := earlier(d.To, w.To).Sub(later(d.From, w.From))
+		if w.AtMost > 0 {
+			within = min(within, w.AtMost)
+		}
+		left -= max(0, within)
+	}
+	return max(0, left)
 }
 
 // tenuresOf returns each address's tenures, in the order in which they began.

@@ -97,3 +97,27 @@ func TestTakeovers(t *testing.T) {
 		})
 	}
 }
+
+// TestUnexcused: what lies outside of the windows counts, and what is longer than they allow.
+func TestUnexcused(t *testing.T) {
+	ms := time.Millisecond
+	d := Duplicate{From: at(1000), To: at(1800)}
+	for name, tc := range map[string]struct {
+		windows []Window
+		want    time.Duration
+	}{
+		"without a window all counts":                      {want: 800 * ms},
+		"in a window nothing does":                         {windows: []Window{{From: at(900), To: at(2000)}}},
+		"one that begins before its window":                {windows: []Window{{From: at(1300), To: at(2000)}}, want: 300 * ms},
+		"one that ends after it":                           {windows: []Window{{From: at(900), To: at(1700)}}, want: 100 * ms},
+		"a window of another time":                         {windows: []Window{{From: at(2000), To: at(3000)}}, want: 800 * ms},
+		"a fault and its repair":                           {windows: []Window{{From: at(900), To: at(1400)}, {From: at(1400), To: at(1900)}}},
+		"a window that is long, and allows a moment of it": {windows: []Window{{From: at(0), To: at(3000), AtMost: 500 * ms}}, want: 300 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := d.Unexcused(tc.windows); got != tc.want {
+				t.Errorf("%v counts, want %v", got, tc.want)
+			}
+		})
+	}
+}
