@@ -80,7 +80,7 @@ func (b *bench) sweepOthers(ctx context.Context, w *watcher) error {
 
 // disturbances inflicts as many as are asked for, one after the other, and returns when two hosts may claim one address.
 func (b *bench) disturbances(ctx context.Context) ([]claims.Window, error) {
-	rng := rand.New(rand.NewPCG(b.seed, 0)) //nolint:gosec // a test that can be repeated
+	rng := rand.New(rand.NewPCG(b.seed, 0)) // it can be repeated
 	workers := slices.DeleteFunc(slices.Clone(b.nodes), func(n node) bool { return n.controlPlane })
 	var windows []claims.Window
 	for number := 1; number <= b.disturbed; number++ {
