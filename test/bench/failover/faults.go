@@ -69,11 +69,16 @@ func kill(ctx context.Context, b *bench, victim string) error {
 	return err
 }
 
-func start(ctx context.Context, b *bench, victim string) error {
+// turnOn turns a node on, and does not wait until the cluster knows it.
+func turnOn(ctx context.Context, b *bench, victim string) error {
 	if _, err := b.lab.verb(ctx, "start", victim); err != nil {
 		return err
 	}
-	if err := b.widen(ctx, victim); err != nil {
+	return b.widen(ctx, victim)
+}
+
+func start(ctx context.Context, b *bench, victim string) error {
+	if err := turnOn(ctx, b, victim); err != nil {
 		return err
 	}
 	_, err := b.lab.kubectl(ctx, "wait", "--for=condition=Ready", "--timeout=150s", "node/"+victim)
