@@ -23,8 +23,9 @@ func foreignersOf(nodes []v1alpha1.NodeNetworking, pools []ipam.Pool) []v1alpha1
 	var all []v1alpha1.QuarantinedIP
 	for _, n := range nodes {
 		for _, f := range n.Status.Foreign {
-			pool, belongs := poolWith(pools, f.IP)
-			if ours[f.MAC] || !belongs {
+			addr, err := netip.ParseAddr(f.IP)
+			pool, belongs := ipam.PoolOf(pools, addr)
+			if err != nil || ours[f.MAC] || !belongs {
 				continue
 			}
 			all = append(all, v1alpha1.QuarantinedIP{IP: f.IP, IPPool: pool, MAC: f.MAC, Node: n.Name, Interface: f.Interface, Since: f.Since})
@@ -34,20 +35,6 @@ func foreignersOf(nodes []v1alpha1.NodeNetworking, pools []ipam.Pool) []v1alpha1
 		return cmp.Or(netip.MustParseAddr(a.IP).Compare(netip.MustParseAddr(b.IP)), a.Since.Compare(b.Since.Time), strings.Compare(a.Node, b.Node))
 	})
 	return slices.CompactFunc(all, func(a, b v1alpha1.QuarantinedIP) bool { return a.IP == b.IP })
-}
-
-// poolWith returns the pool that an address, as text, belongs to. Text that is no address belongs to none.
-func poolWith(pools []ipam.Pool, text string) (name string, belongs bool) {
-	addr, err := netip.ParseAddr(text)
-	if err != nil {
-		return "", false
-	}
-	for _, p := range pools {
-		if p.Contains(addr) {
-			return p.Name, true
-		}
-	}
-	return "", false
 }
 
 // hostOf says which foreign host has an address, as a person would.

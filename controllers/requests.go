@@ -104,7 +104,8 @@ func asksUs(svc *corev1.Service, pools []ipam.Pool) bool {
 	}
 	held := allocation.Addresses(svc)
 	inPool := slices.ContainsFunc(held, func(a netip.Addr) bool {
-		return slices.ContainsFunc(pools, func(p ipam.Pool) bool { return p.Contains(a) })
+		_, pooled := ipam.PoolOf(pools, a)
+		return pooled
 	})
 	return len(svc.Status.LoadBalancer.Ingress) == 0 || inPool || allocation.WrittenByUs(svc)
 }

@@ -197,7 +197,7 @@ func (p *planner) keep(r Request) (kept []Holding, refused []Refusal) {
 			continue
 		}
 		p.owners[a] = "Service " + r.Service
-		pool, _ := poolOf(p.pools, a)
+		pool, _ := PoolOf(p.pools, a)
 		kept = append(kept, Holding{Addr: a, Pool: pool})
 	}
 	return kept, refused
@@ -209,7 +209,7 @@ func (p *planner) recall(r Request, held []Holding) (back []Holding) {
 		return nil
 	}
 	for _, a := range r.Remembers {
-		pool, inPool := poolOf(p.pools, a)
+		pool, inPool := PoolOf(p.pools, a)
 		_, used := p.owners[a]
 		if !inPool || used || !slices.Contains(r.Families, familyOf(a)) || serves(held, familyOf(a)) || serves(back, familyOf(a)) {
 			continue
@@ -308,7 +308,7 @@ func (p *planner) lowestFree(f Family, r Request) (Holding, *Refusal) {
 func (p *planner) byForeigners(f Family) string {
 	n := 0
 	for a, foreign := range p.foreign {
-		if _, pooled := poolOf(p.pools, a); foreign && pooled && familyOf(a) == f {
+		if _, pooled := PoolOf(p.pools, a); foreign && pooled && familyOf(a) == f {
 			n++
 		}
 	}

@@ -265,7 +265,7 @@ func checkStep(t *testing.T, rng *rand.Rand, pools []Pool, holds map[string]Requ
 	}
 	for addr, name := range owners {
 		r := holds[name]
-		if _, inPool := poolOf(pools, addr); !inPool && !slices.Contains(r.Holds, addr) {
+		if _, inPool := PoolOf(pools, addr); !inPool && !slices.Contains(r.Holds, addr) {
 			t.Errorf("%s got %s, which no pool has", name, addr)
 		}
 		r.Holds = []netip.Addr{addr}

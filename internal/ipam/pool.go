@@ -84,8 +84,8 @@ func (p Pool) has(f Family) bool {
 	return slices.ContainsFunc(p.Ranges, func(r Range) bool { return familyOf(r.First) == f })
 }
 
-// poolOf returns the pool that holds the address.
-func poolOf(pools []Pool, a netip.Addr) (name string, ok bool) {
+// PoolOf returns the pool that holds the address.
+func PoolOf(pools []Pool, a netip.Addr) (name string, ok bool) {
 	for _, p := range pools {
 		if p.Contains(a) {
 			return p.Name, true

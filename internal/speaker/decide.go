@@ -91,10 +91,8 @@ func (s snapshot) lists(name string) bool {
 
 // poolOf returns the pool that an address belongs, or belonged, to, and whether it is ours to announce.
 func (s snapshot) poolOf(svc service, addr netip.Addr) (name string, ours bool) {
-	for _, p := range s.pools {
-		if p.Contains(addr) {
-			return p.Name, true
-		}
+	if name, ours = ipam.PoolOf(s.pools, addr); ours {
+		return name, true
 	}
 	name, ours = svc.draining[addr]
 	return name, ours

@@ -221,19 +221,19 @@ func (r *responders) probe(name string, addr netip.Addr, now time.Time) {
 // asker returns a function that asks a host whether it is there, and prober one that asks whether anybody has an address. A question that
 // cannot be sent is one without an answer.
 func (r *responders) asker() func(host) {
-	tasks := maps.Clone(r.tasks)
-	return func(h host) {
-		if task, runs := tasks[outlet{h.iface, protocolOf(h.addr)}]; runs {
-			_ = task.responder.Ask(h.addr, h.from)
-		}
-	}
+	return r.sending(func(at *responder.Responder, h host) error { return at.Ask(h.addr, h.from) })
 }
 
 func (r *responders) prober() func(host) {
+	return r.sending(func(at *responder.Responder, h host) error { return at.Probe(h.addr, nil) })
+}
+
+// sending returns a function that sends a question at the outlet of a host, if one runs now. It may be called from any goroutine.
+func (r *responders) sending(question func(*responder.Responder, host) error) func(host) {
 	tasks := maps.Clone(r.tasks)
 	return func(h host) {
 		if task, runs := tasks[outlet{h.iface, protocolOf(h.addr)}]; runs {
-			_ = task.responder.Probe(h.addr, nil)
+			_ = question(task.responder, h)
 		}
 	}
 }

@@ -88,7 +88,8 @@ func (l *lookout) watch(pools []ipam.Pool, around neighbours, next []host, ask f
 }
 
 func inPools(pools []ipam.Pool, addr netip.Addr) bool {
-	return slices.ContainsFunc(pools, func(p ipam.Pool) bool { return p.Contains(addr) })
+	_, pooled := ipam.PoolOf(pools, addr)
+	return pooled
 }
 
 // heard takes in what somebody says on an interface. It is called for every packet about the pools, and does not block.
