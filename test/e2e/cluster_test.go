@@ -78,12 +78,17 @@ func ownerOf(address string) func(context.Context) (v1alpha1.AllocatedIP, error)
 // last one.
 func agree(ctx context.Context, address string) v1alpha1.AllocatedIP {
 	GinkgoHelper()
+	return agreeOn(ctx, "eth0", address)
+}
+
+func agreeOn(ctx context.Context, iface, address string) v1alpha1.AllocatedIP {
+	GinkgoHelper()
 	var owner v1alpha1.AllocatedIP
 	Eventually(func(g Gomega, ctx context.Context) {
 		var err error
 		owner, err = ownerOf(address)(ctx)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(answering(ctx, address)).To(Equal([]string{owner.MAC}))
+		g.Expect(answeringOn(ctx, iface, address)).To(Equal([]string{owner.MAC}))
 	}).WithContext(ctx).Should(Succeed())
 	return owner
 }

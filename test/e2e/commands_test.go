@@ -74,11 +74,15 @@ var replyFrom = regexp.MustCompile(`reply from \S+ \[([0-9A-F:]+)\]`)
 
 // answering returns the hardware addresses that answer for an address of the LAN, asked by broadcast three times.
 func answering(ctx context.Context, address string) []string {
-	return replies(output(ctx, "arping", arping(address)...))
+	return answeringOn(ctx, "eth0", address)
+}
+
+func answeringOn(ctx context.Context, iface, address string) []string {
+	return replies(output(ctx, "arping", arping(iface, address)...))
 }
 
 // arping are its arguments.
-func arping(address string) []string { return []string{"-b", "-c", "3", "-I", "eth0", address} }
+func arping(iface, address string) []string { return []string{"-b", "-c", "3", "-I", iface, address} }
 
 // replies returns the hardware addresses in what arping printed.
 func replies(printed string, err error) []string {

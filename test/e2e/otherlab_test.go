@@ -39,7 +39,7 @@ func (o otherLab) ops(ctx context.Context, command ...string) (string, error) {
 
 // answering returns the hardware addresses that answer for an address of its LAN.
 func (o otherLab) answering(ctx context.Context, address string) []string {
-	return replies(o.ops(ctx, append([]string{"arping"}, arping(address)...)...))
+	return replies(o.ops(ctx, append([]string{"arping"}, arping("eth0", address)...)...))
 }
 
 // kubectl does what a person types there.

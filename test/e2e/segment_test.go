@@ -15,21 +15,12 @@ import (
 const onSecond = "10.1.0.200"
 
 // answeringOnSecond returns the hardware addresses that answer for it.
-func answeringOnSecond(ctx context.Context) []string {
-	return replies(output(ctx, "arping", "-b", "-c", "3", "-I", "eth1", onSecond))
-}
+func answeringOnSecond(ctx context.Context) []string { return answeringOn(ctx, "eth1", onSecond) }
 
 // agreeOnSecond waits until exactly one host answers there, the one that the status names.
 func agreeOnSecond(ctx context.Context) v1alpha1.AllocatedIP {
 	GinkgoHelper()
-	var owner v1alpha1.AllocatedIP
-	Eventually(func(g Gomega, ctx context.Context) {
-		var err error
-		owner, err = ownerOf(onSecond)(ctx)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(answeringOnSecond(ctx)).To(Equal([]string{owner.MAC}))
-	}).WithContext(ctx).Should(Succeed())
-	return owner
+	return agreeOn(ctx, "eth1", onSecond)
 }
 
 // segmentSpecs have an address on a LAN of its own, and take nodes off that LAN alone: their speakers go on hearing each other.
