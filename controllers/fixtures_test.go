@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -73,11 +74,11 @@ func addressOf(name string) func(context.Context) (string, error) {
 		if err := k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: name}, &svc); err != nil {
 			return "", err
 		}
-		shown := ""
+		var shown []string
 		for _, i := range svc.Status.LoadBalancer.Ingress {
-			shown += i.IP
+			shown = append(shown, i.IP)
 		}
-		return shown, nil
+		return strings.Join(shown, " "), nil
 	}
 }
 

@@ -57,6 +57,8 @@ var _ = BeforeSuite(func() {
 	}
 	// Else the API server writes its own address among those of Service default/kubernetes every 10 s, and the specs write that list.
 	server.ControlPlane.GetAPIServer().Configure().Set("endpoint-reconciler-type", "none")
+	// Both families, IPv4 the first: a Service that says nothing has IPv4 alone.
+	server.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/24,fd00:10:96::/112")
 	var err error
 	restConfig, err = server.Start()
 	Expect(err).NotTo(HaveOccurred())

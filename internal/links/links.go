@@ -64,11 +64,15 @@ func whole[T any](dump func() ([]T, error)) (found []T, err error) {
 	return found, err
 }
 
+// unusable are the flags of an IPv6 address that its interface does not have yet, or does not get: the kernel looks for duplicates first
+// (RFC 4862, section 5.4). To use it meanwhile could take it from a host that has it.
+const unusable = unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED
+
 // interfaceOf converts an interface at the library's border.
 func interfaceOf(a *netlink.LinkAttrs, addrs []netlink.Addr) Interface {
 	i := Interface{Name: a.Name, Index: a.Index, MAC: a.HardwareAddr, Carrier: a.RawFlags&unix.IFF_LOWER_UP != 0}
 	for _, addr := range addrs {
-		if p, ok := prefixOf(addr.IPNet); ok {
+		if p, ok := prefixOf(addr.IPNet); ok && addr.Flags&unusable == 0 {
 			i.Addresses = append(i.Addresses, p)
 		}
 	}

@@ -60,6 +60,10 @@ func TestInterfaceOf(t *testing.T) {
 		p := netip.MustParsePrefix(text)
 		addrs = append(addrs, netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}})
 	}
+	for text, flag := range map[string]int{"fd00:1::7/64": unix.IFA_F_TENTATIVE, "fd00:2::7/64": unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED} {
+		p := netip.MustParsePrefix(text) // which the host does not have yet, or does not get
+		addrs = append(addrs, netlink.Addr{Flags: flag, IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}})
+	}
 	got := interfaceOf(&netlink.LinkAttrs{Name: "eth0", Index: 3, HardwareAddr: mac, RawFlags: unix.IFF_UP | unix.IFF_LOWER_UP}, addrs)
 	want := Interface{Name: "eth0", Index: 3, MAC: mac, Carrier: true, Addresses: []netip.Prefix{
 		netip.MustParsePrefix("10.0.0.9/8"), netip.MustParsePrefix("10.0.0.9/16"),
