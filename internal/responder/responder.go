@@ -96,14 +96,16 @@ type Responder struct {
 
 	// owning is held while the owned addresses change.
 	owning sync.Mutex
-	// groups are the multicast groups that NDP needs, nil for ARP. The holder of owning uses them.
+	// groups are the multicast groups that NDP needs, nil for ARP; sought are addresses whose groups it needs although they are not owned. The
+	// holder of owning uses them.
 	groups *groups
+	sought []netip.Addr
 
 	mu sync.Mutex
 	// owned are the addresses that are answered for, each with when it was taken over.
 	owned map[netip.Addr]time.Time
-	// heard are the ranges that pass the filter.
-	heard []Range
+	// heard are the ranges that pass the filter, pooled those among them of which addresses may be owned.
+	heard, pooled []Range
 	// askers are the neighbours to be told when an address moves here.
 	askers askers
 	// wake tells the announcer that an address was taken over.
@@ -137,11 +139,17 @@ func macOf(a net.HardwareAddr) (MAC, error) {
 	return MAC(a), nil
 }
 
-// Hear makes the responder listen to packets about addresses in these ranges, and to no others.
-func (r *Responder) Hear(ranges []Range) error {
-	merged := merge(ranges, r.protocol.family)
+// Hear makes the responder listen to packets about addresses in these ranges, of which Own takes some, and about these hosts: they are only to be
+// seen, and who asks for them is told nothing when an address moves here. It listens to no others.
+func (r *Responder) Hear(ranges []Range, hosts ...netip.Addr) error {
+	all := slices.Clone(ranges)
+	for _, h := range hosts {
+		all = append(all, Range{First: h, Last: h})
+	}
+	pooled, merged := merge(ranges, r.protocol.family), merge(all, r.protocol.family)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.pooled = pooled
 	if slices.Equal(merged, r.heard) {
 		return nil
 	}
@@ -166,7 +174,7 @@ func (r *Responder) Own(addrs []netip.Addr, now time.Time) {
 		for _, err := range r.groups.join(ours) {
 			r.config.Failed(err)
 		}
-		defer r.groups.leaveAllBut(ours)
+		defer r.groups.leaveAllBut(slices.Concat(ours, r.sought))
 	}
 	r.mu.Lock()
 	owned := make(map[netip.Addr]time.Time, len(ours))
@@ -182,6 +190,20 @@ func (r *Responder) Own(addrs []netip.Addr, now time.Time) {
 	r.mu.Unlock()
 	if changed {
 		r.wakeAnnouncer()
+	}
+}
+
+// Seek makes the responder hear what others ask about these addresses too, until it seeks others and owns anew: who probes an address has to be in
+// its group first, or two that probe at once do not hear each other (RFC 4862, section 5.4.2). ARP needs no groups.
+func (r *Responder) Seek(addrs []netip.Addr) {
+	r.owning.Lock()
+	defer r.owning.Unlock()
+	if r.groups == nil {
+		return
+	}
+	r.sought = slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !r.protocol.family(a) })
+	for _, err := range r.groups.join(r.sought) {
+		r.config.Failed(err)
 	}
 }
 
@@ -305,7 +327,7 @@ func (r *Responder) consider(m message, now time.Time) verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	v := judge(m, r.mac, func(a netip.Addr) bool { return contains(r.heard, a) }, r.ownsLocked)
-	if v.learn {
+	if v.learn && contains(r.pooled, m.asks) {
 		r.askers.learn(asker{addr: m.sender, mac: m.source}, m.asks, now)
 	}
 	return v

@@ -281,6 +281,35 @@ func TestAStandbyTellsTheAskersOnceItTakesOver(t *testing.T) {
 	})
 }
 
+// TestWhoAsksForAHostIsToldNothing: every node asks for others each second, and would look like a router.
+func TestWhoAsksForAHostIsToldNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire()
+		var seen []Sighting
+		r, _, _ := run(t, w, Config{Seen: func(s Sighting) { seen = append(seen, s) }})
+		hosts := []netip.Addr{netip.MustParseAddr("192.168.1.10")}
+		for len(hosts) < routerAsks {
+			hosts = append(hosts, hosts[len(hosts)-1].Next())
+		}
+		if err := r.Hear(ourPool, hosts...); err != nil {
+			t.Fatal(err)
+		}
+		for _, host := range hosts {
+			w.in <- arpPacket{codec.OperationRequest, theirMAC, MAC{}, netip.MustParseAddr("192.168.1.122"), host}.frame(broadcast)
+		}
+		w.in <- arpPacket{codec.OperationReply, theirMAC, ourMAC, hosts[0], netip.MustParseAddr("192.168.1.7")}.frame(ourMAC)
+		synctest.Wait()
+		r.Own([]netip.Addr{ourAddr}, time.Now())
+		time.Sleep(time.Millisecond)
+		if diff := cmp.Diff(announced("0s", "192.168.1.200"), w.take()); diff != "" {
+			t.Errorf("sent (-want +got):\n%s", diff)
+		}
+		if want := (Sighting{hosts[0], theirMAC, Claimed}); len(seen) == 0 || seen[len(seen)-1] != want {
+			t.Errorf("seen %v, want %v last", seen, want)
+		}
+	})
+}
+
 func TestARefreshIsOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire()

@@ -30,6 +30,9 @@ type verdict struct {
 // answers says whether this node answers for the address.
 func (v verdict) answers() bool { return v.decision.Claim.Stage.Answers() && v.iface != "" }
 
+// seeks says whether this node asks the wire whether anybody answers for the address, before it does.
+func (v verdict) seeks() bool { return v.decision.Claim.Stage == election.Taking && v.iface != "" }
+
 // notAdvertised is the reason of an address whose pool no advertisement names.
 const notAdvertised election.Reason = "NotAdvertised"
 

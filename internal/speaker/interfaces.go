@@ -181,20 +181,26 @@ func (r *responders) start(ctx context.Context, at outlet, i links.Interface, no
 	})
 }
 
-// hear makes each outlet listen to questions about these addresses. One that cannot is opened anew later.
-func (r *responders) hear(ranges []responder.Range, now time.Time) {
+// hear makes each outlet listen to questions about these addresses, and to what these hosts say. One that cannot is opened anew later.
+func (r *responders) hear(ranges []responder.Range, around []host, now time.Time) {
+	hosts := make([]netip.Addr, 0, len(around))
+	for _, h := range around {
+		hosts = append(hosts, h.addr)
+	}
 	for at, task := range maps.Clone(r.tasks) {
-		if err := task.responder.Hear(ranges); err != nil {
+		if err := task.responder.Hear(ranges, hosts...); err != nil {
 			r.stop(at, task)
 			r.fail(at, err, task.opened, now)
 		}
 	}
 }
 
-// own makes each interface answer for exactly its own addresses: each responder takes those of its family.
-func (r *responders) own(byInterface map[string][]netip.Addr, now time.Time) {
+// own makes each interface answer for exactly its own addresses, and hear who else asks for those that it seeks: each responder takes those of its
+// family.
+func (r *responders) own(owned, sought map[string][]netip.Addr, now time.Time) {
 	for at, task := range r.tasks {
-		task.responder.Own(byInterface[at.iface], now)
+		task.responder.Seek(sought[at.iface])
+		task.responder.Own(owned[at.iface], now)
 	}
 }
 
@@ -244,18 +250,12 @@ func (r *responders) answers(name string, addr netip.Addr) bool {
 	return runs && task.alive()
 }
 
-// reasons are what keeps interfaces with carrier from being answered on, by name.
-func (r *responders) reasons() map[string]string {
-	all := map[string]string{}
-	for _, p := range []protocol{byARP, byNDP} {
-		for at, t := range r.troubles {
-			switch {
-			case at.protocol != p || t.why == nil:
-			case all[at.iface] == "":
-				all[at.iface] = t.why.Error()
-			default:
-				all[at.iface] += "; " + t.why.Error()
-			}
+// reasons are what keeps outlets of interfaces with carrier from being answered at.
+func (r *responders) reasons() map[outlet]string {
+	all := map[outlet]string{}
+	for at, t := range r.troubles {
+		if t.why != nil {
+			all[at] = t.why.Error()
 		}
 	}
 	return all

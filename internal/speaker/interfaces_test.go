@@ -117,8 +117,8 @@ func TestBothFamiliesAreAnswered(t *testing.T) {
 	now := time.Now()
 	r.sync(ctx, []links.Interface{near}, now)
 	four, six := netip.MustParseAddr("192.168.1.200"), netip.MustParseAddr("fd00::200")
-	r.hear([]responder.Range{{First: four, Last: four}, {First: six, Last: six}}, now)
-	r.own(map[string][]netip.Addr{"near": {four, six}}, now)
+	r.hear([]responder.Range{{First: four, Last: four}, {First: six, Last: six}}, nil, now)
+	r.own(map[string][]netip.Addr{"near": {four, six}}, nil, now)
 	awaitAnswer(t, "192.168.1.200", near.MAC)
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		client, err := net.Dial("udp6", "[fd00::200]:9")
@@ -161,8 +161,8 @@ func TestAnInterfaceThatComesBackIsAnsweredAgain(t *testing.T) {
 
 	near := cable(t)
 	r.sync(ctx, []links.Interface{near}, now)
-	r.hear(ranges, now)
-	r.own(own, now)
+	r.hear(ranges, nil, now)
+	r.own(own, nil, now)
 	awaitAnswer(t, "192.168.1.200", near.MAC)
 
 	ip(t, "link", "delete", "near")
@@ -178,8 +178,8 @@ func TestAnInterfaceThatComesBackIsAnsweredAgain(t *testing.T) {
 
 	near = cable(t) // with another index and hardware address
 	r.sync(ctx, []links.Interface{near}, now)
-	r.hear(ranges, now)
-	r.own(own, now)
+	r.hear(ranges, nil, now)
+	r.own(own, nil, now)
 	awaitAnswer(t, "192.168.1.200", near.MAC)
 
 	near.Carrier = false // a flap
@@ -189,8 +189,8 @@ func TestAnInterfaceThatComesBackIsAnsweredAgain(t *testing.T) {
 	}
 	near.Carrier = true
 	r.sync(ctx, []links.Interface{near}, now)
-	r.hear(ranges, now)
-	r.own(own, now)
+	r.hear(ranges, nil, now)
+	r.own(own, nil, now)
 	ip(t, "neighbour", "flush", "dev", "far")
 	awaitAnswer(t, "192.168.1.200", near.MAC)
 }
@@ -225,9 +225,9 @@ func TestAnInterfaceThatFailsIsTriedAgain(t *testing.T) {
 		if answers, again := r.answers("near", near.Addresses[0].Addr()), r.retryIn(now); answers != step.answers || again != step.again {
 			t.Errorf("%s: answers: %v, looked at again in %v, want %v and %v", step.what, answers, again, step.answers, step.again)
 		}
-		want := map[string]string{}
+		want := map[outlet]string{}
 		if !step.answers {
-			want["near"] = "opening the ARP socket: listen packet " + near.MAC.String() + ": bind: no such device"
+			want[outlet{"near", byARP}] = "opening the ARP socket: listen packet " + near.MAC.String() + ": bind: no such device"
 		}
 		if diff := cmp.Diff(want, r.reasons()); diff != "" {
 			t.Errorf("%s: reasons (-want +got):\n%s", step.what, diff)

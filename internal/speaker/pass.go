@@ -44,7 +44,7 @@ func (s *Speaker) act(ctx context.Context, r *responders, interfaces []links.Int
 		return configErr
 	}
 	segments, fitErr := membership.Fit(segmentsOf(interfaces, func(name string, addr netip.Addr) bool {
-		return r.answers(name, addr) && s.around.deaf(name) == ""
+		return r.answers(name, addr) && s.around.deaf(outlet{name, protocolOf(addr)}) == ""
 	}))
 	around := neighboursOf(interfaces, members)
 	snap, err := s.look(ctx, segments, around, members, r, now)
@@ -53,7 +53,7 @@ func (s *Speaker) act(ctx context.Context, r *responders, interfaces []links.Int
 	}
 	hosts := hostsAround(interfaces, s.gateways(), snap)
 	s.around.watch(hosts, r.asker())
-	r.hear(listened(snap, hosts), now)
+	r.hear(listened(snap), hosts, now)
 	foreign, _ := s.lookout.found()
 	s.lookout.watch(snap.pools, around, ahead(snap, foreign), r.prober())
 	seen.foreign, seen.free = s.lookout.found()
@@ -111,7 +111,7 @@ func (s *Speaker) apply(
 	again := s.claims.settle(verdicts, snap)
 	claimed := s.claims.addresses()
 	s.seen.about(claimed)
-	r.own(byInterface(verdicts), now)
+	r.own(byInterface(verdicts, verdict.answers), byInterface(verdicts, verdict.seeks), now)
 	s.serve(segments)
 	s.group.Claim(s.claims.told())
 	for _, addr := range again {
@@ -180,24 +180,21 @@ func (s *Speaker) take(verdicts []verdict, snap snapshot, now time.Time) {
 	s.owners.note(verdicts, snap)
 }
 
-// byInterface groups the addresses that this node answers for.
-func byInterface(verdicts []verdict) map[string][]netip.Addr {
+// byInterface groups the addresses with verdicts of a kind by the interface of this node that they are on.
+func byInterface(verdicts []verdict, kind func(verdict) bool) map[string][]netip.Addr {
 	grouped := map[string][]netip.Addr{}
 	for _, v := range verdicts {
-		if v.answers() {
+		if kind(v) {
 			grouped[v.iface] = append(grouped[v.iface], v.addr)
 		}
 	}
 	return grouped
 }
 
-// listened returns what is listened for: the pools, so that an address that moves here needs no new filter, the addresses that are still
-// announced after their pool went, and the hosts around.
-func listened(s snapshot, around []host) []responder.Range {
+// listened returns of which addresses all is listened to: the pools, so that an address that moves here needs no new filter, and the addresses
+// that are still announced after their pool went.
+func listened(s snapshot) []responder.Range {
 	var ranges []responder.Range
-	for _, h := range around {
-		ranges = append(ranges, responder.Range{First: h.addr, Last: h.addr})
-	}
 	for _, p := range s.pools {
 		for _, r := range p.Ranges {
 			ranges = append(ranges, responder.Range{First: r.First, Last: r.Last})
@@ -245,12 +242,12 @@ func (s *Speaker) gateways() []netip.Addr {
 	return gateways
 }
 
-// mute says what keeps interfaces with carrier from being of use, by name.
-func (s *Speaker) mute(r *responders, interfaces []links.Interface) map[string]string {
+// mute says what keeps outlets of interfaces with carrier from being of use.
+func (s *Speaker) mute(r *responders, interfaces []links.Interface) map[outlet]string {
 	all := r.reasons()
-	for _, i := range interfaces {
-		if why := s.around.deaf(i.Name); why != "" && all[i.Name] == "" {
-			all[i.Name] = why
+	for at := range outletsOf(interfaces) {
+		if why := s.around.deaf(at); why != "" && all[at] == "" {
+			all[at] = why
 		}
 	}
 	return all

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,8 +33,8 @@ type observation struct {
 	since      map[netip.Addr]time.Time
 	moves      map[netip.Addr]move
 	members    map[string]membership.Member
-	// mute says what keeps interfaces with carrier from being answered on, by name.
-	mute map[string]string
+	// mute says what keeps outlets of interfaces with carrier from being answered at.
+	mute map[outlet]string
 	// foreign are the addresses of pools that hosts other than speakers have, free those that the LAN was asked for and nobody has.
 	foreign map[netip.Addr]foreigner
 	free    []netip.Addr
@@ -45,7 +46,7 @@ func statusOf(o observation) v1alpha1.NodeNetworkingStatus {
 	macs := map[string]string{}
 	for _, i := range o.interfaces {
 		macs[i.Name] = i.MAC.String()
-		described := v1alpha1.NodeInterface{Name: i.Name, MAC: i.MAC.String(), Carrier: v1alpha1.CarrierDown, Message: o.mute[i.Name]}
+		described := v1alpha1.NodeInterface{Name: i.Name, MAC: i.MAC.String(), Carrier: v1alpha1.CarrierDown, Message: o.whyMuteOn(i.Name)}
 		if i.Carrier {
 			described.Carrier = v1alpha1.CarrierUp
 		}
@@ -96,11 +97,22 @@ func foreignIPs(foreign map[netip.Addr]foreigner) []v1alpha1.ForeignIP {
 	return all[:min(len(all), v1alpha1.ForeignLimit)]
 }
 
+// whyMuteOn says what keeps an interface from being answered on, once if it is the same for all protocols.
+func (o observation) whyMuteOn(iface string) string {
+	var reasons []string
+	for _, p := range []protocol{byARP, byNDP} {
+		if why := o.mute[outlet{iface, p}]; why != "" && !slices.Contains(reasons, why) {
+			reasons = append(reasons, why)
+		}
+	}
+	return strings.Join(reasons, "; ")
+}
+
 // whyMute completes why nobody announces an address, where this node has an interface for it and cannot answer there.
 func (o observation) whyMute(addr netip.Addr) string {
 	for _, i := range o.interfaces {
 		inSubnet := slices.ContainsFunc(i.Addresses, func(p netip.Prefix) bool { return p.Contains(addr) })
-		if why := o.mute[i.Name]; why != "" && inSubnet {
+		if why := o.mute[outlet{i.Name, protocolOf(addr)}]; why != "" && inSubnet {
 			return fmt.Sprintf("; %s cannot answer on %s: %s", o.self, i.Name, why)
 		}
 	}

@@ -36,7 +36,7 @@ func TestStatusOf(t *testing.T) {
 			{Name: "eth1", Index: 3, MAC: net.HardwareAddr{2, 0, 0, 0, 0, 2}},
 			{Name: "eth2", Index: 4, MAC: net.HardwareAddr{2, 0, 0, 0, 0, 3}, Carrier: true, Addresses: []netip.Prefix{netip.MustParsePrefix("10.8.0.7/16")}},
 		},
-		mute: map[string]string{"eth2": "opening the ARP socket: operation not permitted"},
+		mute: map[outlet]string{{"eth2", byARP}: "opening the ARP socket: operation not permitted"},
 		verdicts: []verdict{
 			nobody("10.8.9.9", election.NoCandidate, "no node can announce it: 1 without an interface (w1)"),
 			nobody("10.9.9.9", election.NoCandidate, "no node can announce it: there are no nodes"),

@@ -17,12 +17,13 @@ import (
 )
 
 // How the hosts around are asked whether they are there. An interface is deaf when each of at least witnesses hosts that answered before has
-// left deafAfter questions unanswered. One host alone may have gone.
+// left deafAfter questions unanswered. One host alone may have gone. Each protocol counts for itself: a host that has gone is missed by both, and a
+// switch may pass on the one and not the other.
 const (
 	askHostsEvery = time.Second
 	deafAfter     = 3
 	witnesses     = 2
-	// askedPeers is how many nodes are asked on an interface: one that is gone must not make it deaf.
+	// askedPeers is how many nodes are asked at an outlet: one that is gone must not make it deaf.
 	askedPeers = 3
 	// askUrgently is how often they are asked while it has to be known whether this node is the one that is cut off.
 	askUrgently = 20 * time.Millisecond
@@ -38,44 +39,58 @@ type host struct {
 	from netip.Addr
 }
 
+// outlet is where it should answer.
+func (h host) outlet() outlet { return outlet{h.iface, protocolOf(h.addr)} }
+
 // compare orders hosts by interface and address.
 func (h host) compare(other host) int {
 	return cmp.Or(strings.Compare(h.iface, other.iface), h.addr.Compare(other.addr))
 }
 
 // hostsAround returns whom to ask on which interface: the routers, and the nodes with addresses in its subnets that follow this one by name, so
-// that each is asked by few. Whose speaker was lost is not asked: whether it answers says nothing of this node.
+// that each is asked by few. Each node is one witness, whatever number of addresses it has there. Whose speaker was lost is not asked: whether it
+// answers says nothing of this node.
 func hostsAround(interfaces []links.Interface, gateways []netip.Addr, s snapshot) []host {
 	var all []host
 	peers := s.peersAround()
 	for _, i := range interfaces {
-		own := func(addr netip.Addr) bool {
-			return slices.ContainsFunc(i.Addresses, func(p netip.Prefix) bool { return p.Addr() == addr })
+		for _, gateway := range gateways {
+			if h, near := neighbour(i, gateway); near && !slices.Contains(all, h) {
+				all = append(all, h)
+			}
 		}
-		add := func(addrs []netip.Addr, atMost int) {
+		left := map[protocol]int{byARP: askedPeers, byNDP: askedPeers}
+		for _, addrs := range peers {
+			asked := map[protocol]bool{}
 			for _, addr := range addrs {
-				near := slices.IndexFunc(i.Addresses, func(p netip.Prefix) bool { return p.Contains(addr) })
-				if near < 0 || own(addr) || atMost == 0 {
-					continue
-				}
-				if h := (host{i.Name, addr, i.Addresses[near].Addr()}); !slices.Contains(all, h) {
-					all, atMost = append(all, h), atMost-1
+				p := protocolOf(addr)
+				if h, near := neighbour(i, addr); near && !asked[p] && left[p] > 0 && !slices.Contains(all, h) {
+					all, asked[p], left[p] = append(all, h), true, left[p]-1
 				}
 			}
 		}
-		add(gateways, len(gateways))
-		add(peers, askedPeers)
 	}
 	return all
 }
 
-// peersAround are the addresses of the nodes that are heard, by the API server's word and by their speakers': first those that follow this node
+// neighbour is the host with an address in a subnet of the interface, if that is somebody else.
+func neighbour(i links.Interface, addr netip.Addr) (h host, near bool) {
+	own := slices.ContainsFunc(i.Addresses, func(p netip.Prefix) bool { return p.Addr() == addr })
+	subnet := slices.IndexFunc(i.Addresses, func(p netip.Prefix) bool { return p.Contains(addr) })
+	if own || subnet < 0 {
+		return host{}, false
+	}
+	return host{i.Name, addr, i.Addresses[subnet].Addr()}, true
+}
+
+// peersAround are the addresses of each node that is heard, by the API server's word and by its speaker's: first of those that follow this node
 // by name.
-func (s snapshot) peersAround() []netip.Addr {
+func (s snapshot) peersAround() [][]netip.Addr {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(s.members)), func(name string) bool { return name == s.self })
 	next, _ := slices.BinarySearch(names, s.self)
-	var addrs []netip.Addr
+	var peers [][]netip.Addr
 	for _, name := range slices.Concat(names[next:], names[:next]) {
+		var addrs []netip.Addr
 		for _, n := range s.nodes {
 			if n.name == name {
 				addrs = append(addrs, n.addrs...)
@@ -84,8 +99,9 @@ func (s snapshot) peersAround() []netip.Addr {
 		for _, segment := range s.members[name].Segments {
 			addrs = append(addrs, segment.Prefix.Addr())
 		}
+		peers = append(peers, addrs)
 	}
-	return addrs
+	return peers
 }
 
 // vicinity is which of the hosts around answer. A link that has carrier and no way behind it shows in nothing else: a dead port of a switch,
@@ -132,7 +148,7 @@ func (v *vicinity) heard(s responder.Sighting, now time.Time) {
 		if h.addr != s.Addr {
 			continue
 		}
-		news := v.deafLocked(h.iface) || !v.doubted.IsZero() && !v.answered[h].After(v.doubted)
+		news := v.deafLocked(h.outlet()) || !v.doubted.IsZero() && !v.answered[h].After(v.doubted)
 		v.answered[h], v.unanswered[h] = now, 0
 		if news {
 			wake(v.wake)
@@ -160,8 +176,8 @@ func (v *vicinity) count() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, h := range v.hosts {
-		deaf := v.deafLocked(h.iface)
-		if v.unanswered[h]++; deaf != v.deafLocked(h.iface) {
+		deaf := v.deafLocked(h.outlet())
+		if v.unanswered[h]++; deaf != v.deafLocked(h.outlet()) {
 			wake(v.wake)
 		}
 	}
@@ -177,11 +193,11 @@ func (v *vicinity) askAll() {
 	}
 }
 
-// deafLocked says whether an interface is deaf. The caller holds mu.
-func (v *vicinity) deafLocked(iface string) bool {
+// deafLocked says whether an outlet is deaf. The caller holds mu.
+func (v *vicinity) deafLocked(at outlet) bool {
 	silent := 0
 	for _, h := range v.hosts {
-		if _, ever := v.answered[h]; h.iface != iface || !ever {
+		if _, ever := v.answered[h]; h.outlet() != at || !ever {
 			continue
 		}
 		if v.unanswered[h] <= deafAfter {
@@ -193,21 +209,21 @@ func (v *vicinity) deafLocked(iface string) bool {
 }
 
 // deaf says why an interface with carrier is of no use; empty when it is.
-func (v *vicinity) deaf(iface string) string {
+func (v *vicinity) deaf(at outlet) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if !v.deafLocked(iface) {
+	if !v.deafLocked(at) {
 		return ""
 	}
 	var silent []string
 	for _, h := range v.hosts {
-		if _, ever := v.answered[h]; h.iface == iface && ever {
+		if _, ever := v.answered[h]; h.outlet() == at && ever {
 			silent = append(silent, h.addr.String())
 		}
 	}
 	slices.Sort(silent)
-	return fmt.Sprintf("it has carrier, but none of %s has answered on it for %d seconds, as each did before: look at the switch's port and VLAN",
-		strings.Join(silent, ", "), deafAfter)
+	return fmt.Sprintf("it has carrier, but none of %s has answered %s on it for %d seconds, as each did before: look at the switch's port and VLAN",
+		strings.Join(silent, ", "), at.protocol, deafAfter)
 }
 
 // wire says whether anybody around answers since this node began to hear exactly half of the speakers: if so, it is not the one that is cut

@@ -120,7 +120,7 @@ func (c *claims) ask(addr netip.Addr, offered bool, now time.Time) (election.Fen
 // due returns the addresses of which the wire is to be asked now.
 func (c *claims) due(verdicts []verdict, around neighbours, now time.Time) (ask []verdict) {
 	for _, v := range verdicts {
-		if v.iface == "" || v.decision.Claim.Stage != election.Taking {
+		if !v.seeks() {
 			continue
 		}
 		k := c.known[v.addr]
