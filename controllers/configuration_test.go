@@ -39,6 +39,18 @@ var _ = Describe("A bad object", func() {
 		Entry("host bits in an IPv6 CIDR", func(c *v1alpha1.ClusterNetworking) {
 			c.Spec.IPPools[0].Addresses = []v1alpha1.AddressRange{"fd00::1/120"}
 		}, `spec.ipPools[0].addresses[0]`, `"fd00::1/120" has host bits set: write the network with its first address, or a range FIRST-LAST for a part of it`),
+		Entry("a range from IPv4 to IPv6", func(c *v1alpha1.ClusterNetworking) {
+			c.Spec.IPPools[0].Addresses = []v1alpha1.AddressRange{"192.168.1.200-fd00::210"}
+		}, `spec.ipPools[0].addresses[0]`, `"192.168.1.200-fd00::210" mixes IPv4 and IPv6: both ends of a range are of one family`),
+		Entry("three addresses", func(c *v1alpha1.ClusterNetworking) {
+			c.Spec.IPPools[0].Addresses = []v1alpha1.AddressRange{"192.168.1.200-192.168.1.210-192.168.1.220"}
+		}, `spec.ipPools[0].addresses[0]`, `is neither a CIDR nor a range of two addresses`),
+		Entry("an IPv4 address written as IPv6", func(c *v1alpha1.ClusterNetworking) {
+			c.Spec.IPPools[0].Addresses = []v1alpha1.AddressRange{"::ffff:192.168.1.200-::ffff:192.168.1.210"}
+		}, `spec.ipPools[0].addresses[0]`, `is neither a CIDR nor a range of two addresses`),
+		Entry("an address with a zone", func(c *v1alpha1.ClusterNetworking) {
+			c.Spec.IPPools[0].Addresses = []v1alpha1.AddressRange{"fe80::1%eth0-fe80::2%eth0"}
+		}, `spec.ipPools[0].addresses[0]`, `is neither a CIDR nor a range of two addresses`),
 		Entry("a pool without addresses", func(c *v1alpha1.ClusterNetworking) { c.Spec.IPPools[0].Addresses = []v1alpha1.AddressRange{} },
 			`spec.ipPools[0].addresses`),
 		Entry("two pools of one name", func(c *v1alpha1.ClusterNetworking) { c.Spec.IPPools = append(c.Spec.IPPools, c.Spec.IPPools[0]) },

@@ -15,7 +15,7 @@ import (
 
 // dualStack adds a pool of IPv6 addresses to the tutorial's network.
 func dualStack(s *v1alpha1.ClusterNetworkingSpec) {
-	s.IPPools = append(s.IPPools, v1alpha1.IPPool{Name: "lan-pool6", Addresses: []v1alpha1.AddressRange{"fd00:192:168:1::200-fd00:192:168:1::210"}})
+	s.IPPools = append(s.IPPools, v1alpha1.IPPool{Name: "lan-pool6", Addresses: []v1alpha1.AddressRange{"fd00:0192:0168:0001:0000:0000:0000:0200-fd00:0192:0168:0001:0000:0000:0000:0210"}})
 	s.L2Advertisements[0].IPPools = nil
 }
 

@@ -74,7 +74,7 @@ type ClusterNetworkingSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	IPPools []IPPool `json:"ipPools,omitempty"`
 
-	// L2Advertisements say which pools are announced on the LAN, by ARP, and from which nodes.
+	// L2Advertisements say which pools are announced on the LAN, by ARP and for IPv6 by NDP, and from which nodes.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -86,12 +86,14 @@ type ClusterNetworkingSpec struct {
 	Speaker SpeakerSpec `json:"speaker,omitzero"`
 }
 
-// AddressRange is a CIDR ("192.168.1.192/28") or a range, both ends included ("192.168.1.200-192.168.1.210").
+// AddressRange is a CIDR ("192.168.1.192/28") or a range, both ends included ("192.168.1.200-192.168.1.210"), of IPv4 or of IPv6
+// ("fd00:192:168:1::200-fd00:192:168:1::210").
 //
 // +kubebuilder:validation:MinLength=1
-// +kubebuilder:validation:MaxLength=64
-// +kubebuilder:validation:XValidation:rule="self.contains('-') ? self.split('-').size() == 2 && self.split('-').all(a, isIP(a)) : isCIDR(self)",messageExpression="'\"' + self + '\" is neither a CIDR nor a range of two addresses: write it like 192.168.1.192/28 or 192.168.1.200-192.168.1.210, without spaces'"
+// +kubebuilder:validation:MaxLength=79
+// +kubebuilder:validation:XValidation:rule="self.contains('-') ? isIP(self.substring(0, self.indexOf('-'))) && isIP(self.substring(self.indexOf('-') + 1)) : isCIDR(self)",messageExpression="'\"' + self + '\" is neither a CIDR nor a range of two addresses: write it like 192.168.1.192/28 or 192.168.1.200-192.168.1.210, without spaces'"
 // +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self) == cidr(self).masked()",messageExpression="'\"' + self + '\" has host bits set: write the network with its first address, or a range FIRST-LAST for a part of it'"
+// +kubebuilder:validation:XValidation:rule="!self.contains('-') || self.substring(0, self.indexOf('-')).contains(':') == self.substring(self.indexOf('-') + 1).contains(':')",messageExpression="'\"' + self + '\" mixes IPv4 and IPv6: both ends of a range are of one family'"
 type AddressRange string
 
 // IPPool is a named set of addresses.
@@ -112,7 +114,7 @@ type IPPool struct {
 	Addresses []AddressRange `json:"addresses"`
 }
 
-// L2Advertisement says that pools are announced on the LAN by ARP.
+// L2Advertisement says that pools are announced on the LAN: IPv4 addresses by ARP, IPv6 addresses by NDP.
 type L2Advertisement struct {
 	// Name identifies the advertisement.
 	// +required
