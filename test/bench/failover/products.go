@@ -28,13 +28,16 @@ type product struct {
 	remove  func(ctx context.Context, b *bench) error
 	// owner is the node that announces a Service's address, by its status; empty while the status names none.
 	owner func(ctx context.Context, b *bench, service, addr string) (string, error)
+	// losesStatus says that the status may name nobody for good, although a node announces.
+	losesStatus bool
 }
 
 var everyProduct = []product{
 	{name: "lanyard", namespace: "lanyard-system", daemonSet: "lanyard-speaker", port: 7956,
 		selector: "app.kubernetes.io/name=lanyard,app.kubernetes.io/component=speaker", install: installLanyard, remove: removeLanyard, owner: lanyardOwner},
 	{name: "metallb", namespace: "metallb-system", daemonSet: "speaker", port: 7946,
-		selector: "app=metallb,component=speaker", install: installMetalLB, remove: removeMetalLB, owner: metallbOwner},
+		selector: "app=metallb,component=speaker", install: installMetalLB, remove: removeMetalLB, owner: metallbOwner,
+		losesStatus: true}, // who gives an address back may remove the ServiceL2Status that the next one has already written
 }
 
 //go:embed manifests/lanyard.yaml
