@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/test/bench/failover/claims"
 )
@@ -33,6 +37,8 @@ const (
 	shortestPause, longestPause = 200 * time.Millisecond, 2 * time.Second
 	// excused is how long after a fault, or a repair, two hosts may claim one address, and how long they may when an address moves as planned.
 	excused = 500 * time.Millisecond
+	// lookForSpeakers is how often it is looked for speakers that return.
+	lookForSpeakers = 100 * time.Millisecond
 	// disturbedFor bounds a fault with its repair.
 	disturbedFor = 3 * time.Minute
 )
@@ -51,13 +57,15 @@ func (b *bench) disturb(ctx context.Context) error {
 	taskCtx, cancel := context.WithCancel(taskCtx)
 	tasks.Go(func() error { return w.run(taskCtx) })
 	tasks.Go(func() error { return b.sweepOthers(taskCtx, w) })
+	var returned []claims.Window
+	tasks.Go(func() (err error) { returned, err = b.returns(taskCtx); return err })
 	begin := time.Now()
 	windows, err := b.disturbances(taskCtx)
 	cancel()
 	if err := errors.Join(err, tasks.Wait()); err != nil && ctx.Err() == nil {
 		return err
 	}
-	return judgeDisturbances(w.since(begin), windows, time.Since(begin))
+	return judgeDisturbances(w.since(begin), append(windows, returned...), time.Since(begin))
 }
 
 // sweepOthers asks who has the other addresses too, as often as for the first.
@@ -132,6 +140,40 @@ func (b *bench) disturbOnce(ctx context.Context, f fault, d disturbance, victim 
 		windows = append(windows, claims.Window{From: healed, To: time.Now().Add(d.late + excused), AtMost: planned})
 	}
 	return windows, err
+}
+
+// returns watches the speakers until the context ends, and returns when two hosts may claim one address because one of them has come back: the
+// kubelet starts a speaker that was killed when it likes to. From its start until it is ready addresses may move to it as planned.
+func (b *bench) returns(ctx context.Context) ([]claims.Window, error) {
+	selector, err := labels.Parse(b.product.selector)
+	if err != nil {
+		return nil, fmt.Errorf("selecting the speakers: %w", err)
+	}
+	tick := time.NewTicker(lookForSpeakers)
+	defer tick.Stop()
+	seen, ready := map[string]claims.Window{}, map[string]bool{} // by the container's ID
+	for {
+		select {
+		case <-ctx.Done():
+			return slices.Collect(maps.Values(seen)), nil
+		case <-tick.C:
+		}
+		var pods corev1.PodList
+		err := b.api.List(ctx, &pods, client.InNamespace(b.product.namespace), client.MatchingLabelsSelector{Selector: selector})
+		if err != nil && ctx.Err() == nil {
+			return nil, fmt.Errorf("looking for speakers that return: %w", err)
+		}
+		now := time.Now()
+		for _, pod := range pods.Items {
+			for _, c := range pod.Status.ContainerStatuses {
+				if c.State.Running == nil || ready[c.ContainerID] {
+					continue
+				}
+				seen[c.ContainerID] = claims.Window{From: c.State.Running.StartedAt.Time, To: now.Add(excused), AtMost: excused}
+				ready[c.ContainerID] = c.Ready
+			}
+		}
+	}
 }
 
 func between(rng *rand.Rand, shortest, longest time.Duration) time.Duration {
