@@ -3,7 +3,9 @@ package responder
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/mdlayher/packet"
@@ -96,6 +98,23 @@ func (r *Responder) tellAskers(ctx context.Context, p *pace, addrs []netip.Addr)
 	for _, a := range addrs {
 		for _, to := range r.askersOf(a, time.Now()) {
 			r.sendPaced(ctx, p, r.protocol.directed(a, to))
+		}
+	}
+}
+
+// Reassure answers once more those who asked for the owned addresses, before this responder is silent for some seconds: Linux takes an answer for a
+// proof that the neighbour is there, and does not check again before 15 seconds are over (half of net.ipv4.neigh.default.base_reachable_time_ms;
+// RFC 4861, section 6.3.2, for NDP). Unlike an announcement it would not take an address from anybody. It returns when the frames are out, the
+// context has ended or the socket is closed.
+func (r *Responder) Reassure(ctx context.Context) {
+	r.mu.Lock()
+	owned := slices.SortedFunc(maps.Keys(r.owned), netip.Addr.Compare)
+	r.mu.Unlock()
+	now := time.Now()
+	p := &pace{start: now}
+	for _, a := range owned {
+		for _, to := range r.askersOf(a, now) {
+			r.sendPaced(ctx, p, r.protocol.answer(message{source: to.mac, sender: to.addr, asks: a}))
 		}
 	}
 }

@@ -208,6 +208,29 @@ func TestLinuxBelieves(t *testing.T) {
 	}
 }
 
+// TestLinuxIsReassured: an entry that it was about to check counts as checked.
+func TestLinuxIsReassured(t *testing.T) {
+	for name, tc := range families {
+		t.Run(name, func(t *testing.T) {
+			near, h := neighbourHost(t)
+			r, err := tc.listen(near.Index, near.HardwareAddr, Config{})
+			start(t, r, err, tc.pool)
+			r.Own(parsed(tc.addr), time.Now())
+			await(t, "it finds us when it asks", func() bool {
+				h.talk(t, tc.addr)
+				mac, _ := h.neighbour(t, tc.addr)
+				return mac == near.HardwareAddr.String()
+			})
+			h.hold(t, tc.addr, MAC(near.HardwareAddr), netlink.NUD_STALE)
+			r.Reassure(t.Context())
+			await(t, "it believes that we are there", func() bool {
+				mac, state := h.neighbour(t, tc.addr)
+				return mac == near.HardwareAddr.String() && state == netlink.NUD_REACHABLE
+			})
+		})
+	}
+}
+
 // TestLinuxIsProbed: what it has is seen, what nobody has is not.
 func TestLinuxIsProbed(t *testing.T) {
 	for name, tc := range map[string]struct {

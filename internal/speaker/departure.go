@@ -17,13 +17,15 @@ const (
 	handOverWithin = 2 * time.Second
 	// revisionWithin is how long the API server has to say whether a newer speaker follows.
 	revisionWithin = time.Second
+	// reassuredWithin is how long the loop has to tell the neighbours that this node is there. Ten addresses take it a few milliseconds.
+	reassuredWithin = 500 * time.Millisecond
 	// holdFor is how long the others keep the place of a speaker that a newer one follows: an image that is on the node starts in two or three
 	// seconds, and caches on the LAN remember for longer.
 	holdFor = 8 * time.Second
 )
 
 // depart leaves the group in good order. Where a newer speaker follows on this node, the others hold its place: nothing moves, and clients
-// go on with what their caches hold. Otherwise they take over what this one announces, which it goes on answering for until they do.
+// go on with what their caches hold, which they are told to be right a last time. Otherwise they take over what this one announces, which it goes on answering for until they do.
 func (s *Speaker) depart(ctx context.Context) {
 	select {
 	case <-s.joined:
@@ -39,6 +41,7 @@ func (s *Speaker) depart(ctx context.Context) {
 		if err := s.group.Hold(ctx, holdFor); err != nil {
 			s.log.Error(err, "not every speaker could be asked to hold this one's addresses")
 		}
+		s.reassureClients(ctx)
 		return
 	}
 	s.departing.Store(true)
@@ -47,6 +50,23 @@ func (s *Speaker) depart(ctx context.Context) {
 	case <-s.gone:
 	case <-time.After(handOverWithin):
 		s.log.Info("not every address was taken over in time")
+	case <-ctx.Done():
+	}
+}
+
+// reassureClients has the loop answer once more who asked for the addresses, last of all: a client that checks an entry while nobody answers gives
+// it up after three seconds. It does not wait for a loop that hangs.
+func (s *Speaker) reassureClients(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reassuredWithin)
+	defer cancel()
+	done := make(chan struct{})
+	select {
+	case s.reassure <- done:
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-done:
 	case <-ctx.Done():
 	}
 }

@@ -106,6 +106,7 @@ func TestFollowed(t *testing.T) {
 func TestDepart(t *testing.T) {
 	type departure struct {
 		Held      []time.Duration // for how long the others were asked to hold its place
+		Reassured bool            // the clients were, after that
 		Departing bool
 		Woken     bool // the loop, which makes the offers
 		Took      time.Duration
@@ -113,6 +114,7 @@ func TestDepart(t *testing.T) {
 	const a, b = 300 * time.Millisecond, 500 * time.Millisecond
 	for name, tc := range map[string]struct {
 		apart   bool // not in the group yet
+		hangs   bool // the loop does
 		current string
 		get     func(context.Context) error
 		hold    error
@@ -121,10 +123,13 @@ func TestDepart(t *testing.T) {
 		want    departure
 	}{
 		"a newer speaker follows: the others hold its place, nothing is handed over": {
-			current: "8", want: departure{Held: []time.Duration{8 * time.Second}},
+			current: "8", want: departure{Held: []time.Duration{8 * time.Second}, Reassured: true},
+		},
+		"a newer speaker follows, and the loop hangs: it ends soon": {
+			current: "8", hangs: true, want: departure{Held: []time.Duration{8 * time.Second}, Took: 500 * time.Millisecond},
 		},
 		"not all of the others can be asked: it ends all the same": {
-			current: "8", hold: errors.New("w2 does not answer"), want: departure{Held: []time.Duration{8 * time.Second}},
+			current: "8", hold: errors.New("w2 does not answer"), want: departure{Held: []time.Duration{8 * time.Second}, Reassured: true},
 		},
 		"nobody follows: it ends as soon as the others have taken over": {
 			current: "7", takenBy: a, want: departure{Departing: true, Woken: true, Took: a},
@@ -161,9 +166,20 @@ func TestDepart(t *testing.T) {
 				if tc.failsBy > 0 {
 					time.AfterFunc(tc.failsBy, cancel)
 				}
+				reassured := make(chan bool, 1)
+				if !tc.hangs {
+					go func() {
+						select {
+						case done := <-s.reassure:
+							reassured <- len(g.asked) > 0
+							close(done)
+						case <-t.Context().Done():
+						}
+					}()
+				}
 				start := time.Now()
 				s.depart(ctx)
-				got := departure{Held: g.asked, Departing: s.departing.Load(), Woken: len(s.dirty) > 0, Took: time.Since(start)}
+				got := departure{Held: g.asked, Reassured: len(reassured) > 0 && <-reassured, Departing: s.departing.Load(), Woken: len(s.dirty) > 0, Took: time.Since(start)}
 				if diff := cmp.Diff(tc.want, got); diff != "" {
 					t.Errorf("departure (-want +got):\n%s", diff)
 				}

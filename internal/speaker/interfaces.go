@@ -211,6 +211,13 @@ func (r *responders) announce(addr netip.Addr, now time.Time) {
 	}
 }
 
+// reassure answers once more those who asked for our addresses, before nobody answers for some seconds.
+func (r *responders) reassure(ctx context.Context) {
+	for _, task := range r.tasks {
+		task.responder.Reassure(ctx)
+	}
+}
+
 // probe asks on an interface whether anybody has an address. An outlet that cannot be asked at is opened anew.
 func (r *responders) probe(name string, addr netip.Addr, now time.Time) {
 	at := outlet{name, protocolOf(addr)}

@@ -104,6 +104,8 @@ type Speaker struct {
 	// departing is set when the speaker ends; gone is closed once it claims nothing then.
 	departing atomic.Bool
 	gone      chan struct{}
+	// reassure asks the loop to answer once more those who asked for what this node announces; the loop closes what it receives when it has.
+	reassure chan chan<- struct{}
 	// joined is closed once the speaker is in the group.
 	joined chan struct{}
 	// unmet are the nodes whose speakers were in the group before this one started from the last state, and have not been heard since.
@@ -119,7 +121,7 @@ func New(
 		config: config, cache: c, source: source{reader: v, namespace: config.Namespace}, view: v, join: join, log: log, metrics: metrics,
 		report: &reporter{client: writer, node: config.Node, log: log, updated: make(chan struct{}, 1), hurry: make(chan struct{}, 1)},
 		dirty:  make(chan struct{}, 1), since: map[netip.Addr]time.Time{}, moves: map[netip.Addr]move{}, owners: owners{}, gone: make(chan struct{}),
-		joined: make(chan struct{}), unmet: map[string]bool{},
+		reassure: make(chan chan<- struct{}), joined: make(chan struct{}), unmet: map[string]bool{},
 	}
 	s.lookout = newLookout(s.dirty)
 	s.seen, s.around = &sightings{wake: s.dirty, waiting: map[responder.Sighting]bool{}}, newVicinity(s.dirty)
@@ -212,6 +214,10 @@ func (s *Speaker) loop(ctx context.Context) error {
 		case <-s.dirty:
 		case <-s.group.Changed():
 		case <-again.C:
+		case done := <-s.reassure:
+			r.reassure(ctx)
+			close(done)
+			continue
 		}
 		next := lookAgain
 		if err := s.pass(ctx, r); err != nil && ctx.Err() == nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -32,6 +33,11 @@ func run(ctx context.Context) error {
 	if o.summarize {
 		return store.summarize()
 	}
+	lock, err := lockLab(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }() // it goes with the process in any case
 	b, err := newBench(ctx, o, store)
 	if err != nil {
 		return err
@@ -46,6 +52,20 @@ func run(ctx context.Context) error {
 		}
 	}
 	return store.summarize()
+}
+
+// lockLab keeps a second benchmark off the lab, which would take the first one's faults for its own. An abstract socket belongs to the network of
+// the workstation, that is, to one lab.
+func lockLab(ctx context.Context) (net.Listener, error) {
+	var socket net.ListenConfig
+	lock, err := socket.Listen(ctx, "unix", "@lanyard-failover")
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, errors.New("another benchmark runs on this lab: wait until it has ended, or end it")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("locking the lab: %w", err)
+	}
+	return lock, nil
 }
 
 // troubleLimit is how many runs in a row may fail until a series is given up.

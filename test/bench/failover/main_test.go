@@ -114,3 +114,23 @@ func TestReplyFilterHasItsEnds(t *testing.T) {
 		})
 	}
 }
+
+// TestOneBenchmarkALab: two that inflict faults at once measure each other's.
+func TestOneBenchmarkALab(t *testing.T) {
+	lock, err := lockLab(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "another benchmark runs on this lab: wait until it has ended, or end it"
+	if _, err := lockLab(t.Context()); err == nil || err.Error() != want {
+		t.Errorf("locked a second time: %v, want %q", err, want)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := lockLab(t.Context())
+	if err != nil {
+		t.Fatalf("after the first has ended: %v", err)
+	}
+	_ = again.Close()
+}
