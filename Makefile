@@ -105,6 +105,11 @@ disturb: bench-ready ## Inflict faults at random on the benchmark's lab, and see
 	$(BENCH_LAB) exec k8s-ops -- $(BIN)/failover --lab=$(BIN)/lab --lab-name=bench --root=$(CURDIR) --out=$(CURDIR)/test/bench/results \
 	  --vips=6 --disturb=$(DISTURB) --seed=$(SEED)
 
+.PHONY: bench-costs
+bench-costs: bench-ready ## Measure what a speaker costs, at rest and under ARP load, on the benchmark's lab: five minutes for each product.
+	$(BENCH_LAB) exec k8s-ops -- $(BIN)/failover --lab=$(BIN)/lab --lab-name=bench --root=$(CURDIR) --out=$(CURDIR)/test/bench/results --costs \
+	  --metallb-crds="$$(go -C $(PEERS) list -m -f '{{.Dir}}' go.universe.tf/metallb)/config/crd/bases" --products=$(BENCH_PRODUCTS) --vips=$(BENCH_VIPS)
+
 .PHONY: bench-ready
 bench-ready: images build-installer
 	$(BENCH_LAB) up --nodes $(BENCH_NODES)

@@ -42,16 +42,25 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.disturbed > 0 {
+	switch {
+	case o.disturbed > 0:
 		b.product = o.products[0]
 		return b.disturb(ctx)
+	case o.costs:
+		return b.eachProduct(ctx, "measuring what %s costs: %w", b.costs)
+	default:
+		return errors.Join(b.eachProduct(ctx, "measuring %s: %w", b.measure), store.summarize())
 	}
-	for _, p := range o.products {
-		if err := b.measure(ctx, p); err != nil {
-			return errors.Join(fmt.Errorf("measuring %s: %w", p.name, err), store.summarize())
+}
+
+// eachProduct has one after the other measured.
+func (b *bench) eachProduct(ctx context.Context, wrap string, measure func(context.Context) error) error {
+	for _, b.product = range b.products {
+		if err := measure(ctx); err != nil {
+			return fmt.Errorf(wrap, b.product.name, err)
 		}
 	}
-	return store.summarize()
+	return nil
 }
 
 // lockLab keeps a second benchmark off the lab, which would take the first one's faults for its own. An abstract socket belongs to the network of
@@ -71,16 +80,15 @@ func lockLab(ctx context.Context) (net.Listener, error) {
 // troubleLimit is how many runs in a row may fail until a series is given up.
 const troubleLimit = 3
 
-// measure installs a product and inflicts every fault on it that is asked for.
-func (b *bench) measure(ctx context.Context, p product) error {
-	b.product = p
+// measure installs the product and inflicts every fault on it that is asked for.
+func (b *bench) measure(ctx context.Context) error {
 	if err := b.prepare(ctx); err != nil {
 		return fmt.Errorf("preparing the lab: %w", err)
 	}
 	var troubles error
 	for _, place := range b.placements {
 		for _, f := range b.faults {
-			series := results.Series{Product: p.name, Fault: f.name, Placement: place, Nodes: len(b.nodes), VIPs: b.vips}
+			series := results.Series{Product: b.product.name, Fault: f.name, Placement: place, Nodes: len(b.nodes), VIPs: b.vips}
 			troubles = errors.Join(troubles, b.series(ctx, series, f))
 			if ctx.Err() != nil {
 				return context.Cause(ctx)

@@ -25,6 +25,8 @@ type options struct {
 	n, nSilent     int
 	nControl, vips int
 	summarize      bool
+	// costs says that it is measured what the speakers cost instead.
+	costs bool
 	// disturbed is how many faults are inflicted at random instead, and seed that of their order.
 	disturbed int
 	seed      uint64
@@ -52,6 +54,7 @@ func parseOptions(args []string) (options, error) {
 	set.IntVar(&o.vips, "vips", 1, "how many addresses there are")
 	set.IntVar(&o.disturbed, "disturb", 0, "inflict so many faults at random instead, and judge who claims the addresses")
 	set.Uint64Var(&o.seed, "seed", 1, "the seed of their order")
+	set.BoolVar(&o.costs, "costs", false, "measure instead what the speakers cost")
 	set.BoolVar(&o.summarize, "summarize", false, "only sum up the results that are there")
 	if err := set.Parse(args); err != nil {
 		return o, fmt.Errorf("reading the flags: %w", err)

@@ -68,6 +68,15 @@ func Claim(frame []byte) (addr netip.Addr, mac MAC, ok bool) {
 	return addr, MAC(frame[offsetSenderMAC:]), !addr.IsUnspecified()
 }
 
+// Answer says who is told by a frame, an ARP reply, where an address is.
+func Answer(frame []byte) (addr, to netip.Addr, ok bool) {
+	addr, _, ok = Claim(frame)
+	if !ok || binary.BigEndian.Uint16(frame[offsetOperation:]) != 2 {
+		return addr, to, false
+	}
+	return addr, netip.AddrFrom4([4]byte(frame[offsetTargetIP:])), true
+}
+
 // Ask makes the frame that asks everybody on the LAN who has an address.
 func Ask(addr, asker netip.Addr, from MAC) []byte {
 	frame := make([]byte, shortest)

@@ -81,6 +81,29 @@ func datagram(port uint16, payload []byte) []byte {
 	return append(frame, payload...)
 }
 
+func TestAnswer(t *testing.T) {
+	type answer struct {
+		Addr, To netip.Addr
+		OK       bool
+	}
+	for name, tc := range map[string]struct {
+		frame []byte
+		want  answer
+	}{
+		"a reply tells whom it names": {frame: arp(2, client, node), want: answer{client, vip, true}},
+		"a question tells nobody":     {frame: arp(1, client, node), want: answer{Addr: client}},
+		"half a packet tells nothing": {frame: arp(2, client, node)[:40]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got answer
+			got.Addr, got.To, got.OK = Answer(tc.frame)
+			if diff := cmp.Diff(tc.want, got, addrs); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestParseReply(t *testing.T) {
 	sent := time.Unix(1_800_000_000, 123_456_789)
 	answer, ok := Echo(Probe(sent), "k8s-wl-02")
