@@ -61,6 +61,7 @@ func Setup(mgr ctrl.Manager, options Options) error {
 		newAddressesReconciler(mgr, b, options),
 		newStatusReconciler(mgr, b, options),
 		newEndpointsReconciler(mgr, options),
+		newNodeLossReconciler(mgr),
 	} {
 		if err := r.SetupWithManager(mgr); err != nil {
 			return err

@@ -81,6 +81,10 @@ type ClusterNetworkingSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	L2Advertisements []L2Advertisement `json:"l2Advertisements,omitempty"`
 
+	// FailureDetection says what is done for Services when a node is lost, besides moving its addresses.
+	// +optional
+	FailureDetection FailureDetectionSpec `json:"failureDetection,omitzero"`
+
 	// Speaker sets where and how the speakers run: the pods that announce addresses, one per node.
 	// +optional
 	Speaker SpeakerSpec `json:"speaker,omitzero"`
@@ -152,6 +156,28 @@ type LogLevel string
 const (
 	LogLevelInfo  LogLevel = "Info"
 	LogLevelDebug LogLevel = "Debug"
+)
+
+// FailureDetectionSpec says what is done for Services when a node is lost.
+type FailureDetectionSpec struct {
+	// MarkPodsNotReady is Enabled to say of a lost node's pods that they are not ready, so that Services leave them out within about two
+	// seconds; Kubernetes does so after 40 seconds and more. A node is lost when the speakers of most nodes do not hear its speaker any more, and
+	// neither its addresses nor its kubelet answer any of them. A kubelet that lives after all says within some ten seconds that they are ready.
+	// With fewer than three speakers there are no most, and it never happens.
+	// +optional
+	// +kubebuilder:default=Disabled
+	MarkPodsNotReady MarkPodsNotReady `json:"markPodsNotReady,omitempty"`
+}
+
+// MarkPodsNotReady says whether the pods of lost nodes are said not to be ready.
+//
+// +kubebuilder:validation:Enum=Disabled;Enabled
+type MarkPodsNotReady string
+
+// The choices.
+const (
+	MarkPodsNotReadyDisabled MarkPodsNotReady = "Disabled"
+	MarkPodsNotReadyEnabled  MarkPodsNotReady = "Enabled"
 )
 
 // SpeakerSpec sets where and how the speakers run.

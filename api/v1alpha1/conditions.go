@@ -66,6 +66,8 @@ const (
 	ReasonAddressAnnounced = "AddressAnnounced"
 	// ReasonAddressMoved says, in an Event of a Service, that another node answers for its address than before, and why.
 	ReasonAddressMoved = "AddressMoved"
+	// ReasonNodeLost says, of a pod that is not ready and in an Event, that nothing of its node answers the others.
+	ReasonNodeLost = "NodeLost"
 	// ReasonComplete says that no change is under way.
 	ReasonComplete = "Complete"
 	// ReasonAsExpected says that nothing needs a person.

@@ -82,9 +82,23 @@ type NodeNetworkingStatus struct {
 	Peers []string `json:"peers,omitempty"`
 	// PeersCount is how many they are.
 	PeersCount int32 `json:"peersCount"`
+	// SilentNodes are the nodes whose speakers this one has lost, and of which nothing answers it: neither their addresses nor their kubelets.
+	// They are told only where markPodsNotReady is Enabled.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	SilentNodes []SilentNode `json:"silentNodes,omitempty"`
 	// MembershipKeys are the keys by which this speaker hears the others.
 	// +optional
 	MembershipKeys NodeMembershipKeys `json:"membershipKeys,omitzero"`
+}
+
+// SilentNode is a node of which nothing answers.
+type SilentNode struct {
+	// Name is the node's name.
+	Name string `json:"name"`
+	// Since is when its speaker was lost.
+	Since metav1.Time `json:"since"`
 }
 
 // NodeMembershipKeys are the keys that a speaker has in force.

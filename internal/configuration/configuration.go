@@ -20,6 +20,9 @@ type Configuration struct {
 	IPPools []v1alpha1.IPPool `json:"ipPools,omitempty"`
 	// L2Advertisements say what is announced, and from where.
 	L2Advertisements []v1alpha1.L2Advertisement `json:"l2Advertisements,omitempty"`
+	// FailureDetection says what is done for Services when a node is lost. It is left out where nothing is, so that speakers which do not know the
+	// field go on reading.
+	FailureDetection v1alpha1.FailureDetectionSpec `json:"failureDetection,omitzero"`
 	// KubeProxyMetricsAddress is the address and port at which speakers ask kube-proxy on their nodes. Empty means
 	// v1alpha1.KubeProxyMetricsAddress; a manager leaves it out then, so that speakers which do not know the field go on reading.
 	KubeProxyMetricsAddress string `json:"kubeProxyMetricsAddress,omitempty"`
@@ -28,11 +31,15 @@ type Configuration struct {
 // FromObject returns the configuration that a ClusterNetworking asks for. It checks nothing. Where kube-proxy is asked is no part of the
 // object.
 func FromObject(cnet *v1alpha1.ClusterNetworking) Configuration {
-	return Configuration{
+	c := Configuration{
 		Generation:       cnet.Generation,
 		IPPools:          cnet.Spec.IPPools,
 		L2Advertisements: cnet.Spec.L2Advertisements,
 	}
+	if cnet.Spec.FailureDetection.MarkPodsNotReady == v1alpha1.MarkPodsNotReadyEnabled {
+		c.FailureDetection = cnet.Spec.FailureDetection
+	}
+	return c
 }
 
 // FromConfigMap returns the configuration that the manager stored.

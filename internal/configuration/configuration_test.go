@@ -56,6 +56,25 @@ func TestADocumentIsWhatWasAskedFor(t *testing.T) {
 	}
 }
 
+// TestWhatOlderSpeakersDoNotKnowIsLeftOutUnlessAskedFor: they refuse a field that they do not know.
+func TestWhatOlderSpeakersDoNotKnowIsLeftOutUnlessAskedFor(t *testing.T) {
+	for asked, want := range map[v1alpha1.MarkPodsNotReady]string{
+		"":                                "generation: 0\n",
+		v1alpha1.MarkPodsNotReadyDisabled: "generation: 0\n",
+		v1alpha1.MarkPodsNotReadyEnabled:  "failureDetection:\n  markPodsNotReady: Enabled\ngeneration: 0\n",
+	} {
+		cnet := &v1alpha1.ClusterNetworking{}
+		cnet.Spec.FailureDetection.MarkPodsNotReady = asked
+		doc, err := FromObject(cnet).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, doc); diff != "" {
+			t.Errorf("%q: document (-want +got):\n%s", asked, diff)
+		}
+	}
+}
+
 // TestWhereKubeProxyIsAskedStandsThereWhenItIsNotTheDefault.
 func TestWhereKubeProxyIsAskedStandsThereWhenItIsNotTheDefault(t *testing.T) {
 	asked := Configuration{Generation: 3, KubeProxyMetricsAddress: "127.0.0.1:20249"}

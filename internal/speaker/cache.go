@@ -81,10 +81,10 @@ func slimEndpoints(es *discoveryv1.EndpointSlice) {
 	}
 }
 
-// slimNode keeps the labels, which advertisements select by, the conditions and the addresses.
+// slimNode keeps the labels, which advertisements select by, the conditions, the addresses and the kubelet's port.
 func slimNode(n *corev1.Node) {
 	n.ManagedFields, n.Annotations, n.Spec = nil, nil, corev1.NodeSpec{}
-	n.Status = corev1.NodeStatus{Addresses: n.Status.Addresses, Conditions: n.Status.Conditions}
+	n.Status = corev1.NodeStatus{Addresses: n.Status.Addresses, Conditions: n.Status.Conditions, DaemonEndpoints: n.Status.DaemonEndpoints}
 }
 
 // only returns a map with no other key.

@@ -20,6 +20,7 @@ var compareValues = cmp.Options{
 	cmpopts.IgnoreFields(verdict{}, "candidates"), // which only say afterwards why an address moved
 	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+	cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
 }
 
 func addrs(texts ...string) []netip.Addr {

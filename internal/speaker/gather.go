@@ -3,6 +3,7 @@ package speaker
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -115,6 +116,9 @@ func nodeOf(n *corev1.Node) node {
 		if addr, err := netip.ParseAddr(a.Address); a.Type == corev1.NodeInternalIP && err == nil {
 			facts.addrs = append(facts.addrs, addr)
 		}
+	}
+	if port := n.Status.DaemonEndpoints.KubeletEndpoint.Port; len(facts.addrs) > 0 && port > 0 && port <= math.MaxUint16 {
+		facts.kubelet = netip.AddrPortFrom(facts.addrs[0], uint16(port))
 	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionTrue {

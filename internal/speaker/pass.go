@@ -51,12 +51,9 @@ func (s *Speaker) act(ctx context.Context, r *responders, interfaces []links.Int
 	if err != nil {
 		return errors.Join(configErr, err)
 	}
-	hosts := hostsAround(interfaces, s.gateways(), snap)
-	s.around.watch(hosts, r.asker())
-	r.hear(listened(snap), hosts, now)
-	foreign, _ := s.lookout.found()
-	s.lookout.watch(snap.pools, around, ahead(snap, foreign), r.prober())
+	s.listen(r, snap, interfaces, around, now)
 	seen.foreign, seen.free = s.lookout.found()
+	seen.silent = s.silence.found()
 	verdicts := decide(snap)
 	s.take(verdicts, snap, now)
 	s.apply(r, verdicts, snap, segments, around, now)
@@ -65,6 +62,16 @@ func (s *Speaker) act(ctx context.Context, r *responders, interfaces []links.Int
 	s.metrics.observe(seen, s.claims.contested())
 	s.complain(errors.Join(configErr, fitErr))
 	return nil
+}
+
+// listen sets what the responders listen to, and whom the tasks beside the loop ask.
+func (s *Speaker) listen(r *responders, snap snapshot, interfaces []links.Interface, around neighbours, now time.Time) {
+	hosts := hostsAround(interfaces, s.gateways(), snap)
+	s.around.watch(hosts, r.asker())
+	suspects := s.silence.watch(suspectsOf(snap, s.inForce.FailureDetection, interfaces), r.asker(), now)
+	r.hear(listened(snap), slices.Concat(hosts, suspects), now)
+	foreign, _ := s.lookout.found()
+	s.lookout.watch(snap.pools, around, ahead(snap, foreign), r.prober())
 }
 
 // look gathers what is decided from: the cluster, the group, the wire. What others were seen to say is answered by announcing again.
@@ -230,6 +237,7 @@ func (s *Speaker) see(iface string, sighting responder.Sighting) {
 	now := time.Now()
 	s.around.heard(sighting, now)
 	s.lookout.heard(iface, sighting, now)
+	s.silence.heard(sighting)
 	s.seen.note(sighting)
 }
 

@@ -38,6 +38,8 @@ type observation struct {
 	// foreign are the addresses of pools that hosts other than speakers have, free those that the LAN was asked for and nobody has.
 	foreign map[netip.Addr]foreigner
 	free    []netip.Addr
+	// silent are the nodes of which nothing answers, and since when their speakers are lost.
+	silent map[string]time.Time
 }
 
 // statusOf returns the observation as the status of the node's NodeNetworking, without kube-proxy and keys.
@@ -82,6 +84,9 @@ func statusOf(o observation) v1alpha1.NodeNetworkingStatus {
 	status.Foreign = foreignIPs(o.foreign)
 	for _, r := range ipam.Intervals(o.free) {
 		status.Free = append(status.Free, r.String())
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.silent)) {
+		status.SilentNodes = append(status.SilentNodes, v1alpha1.SilentNode{Name: name, Since: metav1.Time{Time: o.silent[name].Truncate(time.Second).UTC()}})
 	}
 	return status
 }
@@ -150,12 +155,12 @@ type reporter struct {
 func (r *reporter) observe(change func(*v1alpha1.NodeNetworkingStatus)) {
 	r.mu.Lock()
 	r.observed = true
-	foreign, free := r.latest.Foreign, r.latest.Free
+	foreign, free, silent := r.latest.Foreign, r.latest.Free, r.latest.SilentNodes
 	r.mu.Unlock()
 	r.update(change)
 	latest := r.next()
-	if !equality.Semantic.DeepEqual(foreign, latest.Foreign) || !slices.Equal(free, latest.Free) {
-		wake(r.hurry) // a Service may wait for an address
+	if !equality.Semantic.DeepEqual(foreign, latest.Foreign) || !slices.Equal(free, latest.Free) || !equality.Semantic.DeepEqual(silent, latest.SilentNodes) {
+		wake(r.hurry) // a Service may wait for an address, or for endpoints that are not dead
 	}
 }
 

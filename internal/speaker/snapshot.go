@@ -54,6 +54,8 @@ type node struct {
 	networkUnavailable bool
 	// addrs are its own addresses.
 	addrs []netip.Addr
+	// kubelet is where its kubelet listens; invalid without an address.
+	kubelet netip.AddrPort
 	// unreachable means that the API server has not heard from its kubelet for so long that it takes the node for lost.
 	unreachable bool
 }

@@ -98,6 +98,7 @@ type Speaker struct {
 	claims  *claims
 	seen    *sightings
 	around  *vicinity
+	silence *silence
 	lookout *lookout
 	pulse   pulse
 
@@ -123,7 +124,7 @@ func New(
 		dirty:  make(chan struct{}, 1), since: map[netip.Addr]time.Time{}, moves: map[netip.Addr]move{}, owners: owners{}, gone: make(chan struct{}),
 		reassure: make(chan chan<- struct{}), joined: make(chan struct{}), unmet: map[string]bool{},
 	}
-	s.lookout = newLookout(s.dirty)
+	s.lookout, s.silence = newLookout(s.dirty), newSilence(s.dirty)
 	s.seen, s.around = &sightings{wake: s.dirty, waiting: map[responder.Sighting]bool{}}, newVicinity(s.dirty)
 	live := source{reader: c, namespace: config.Namespace}
 	s.recorder = &recorder{file: laststate.File(config.StateFile), origin: laststate.Origin{Node: config.Node, Cluster: config.Cluster},
@@ -161,6 +162,7 @@ func (s *Speaker) Run(ended context.Context) error {
 	tasks.Go(func() error { return s.report.run(ctx) })
 	tasks.Go(func() error { return s.around.run(ctx) })
 	tasks.Go(func() error { return s.lookout.run(ctx) })
+	tasks.Go(func() error { return s.silence.run(ctx) })
 	tasks.Go(func() error { return s.begin(ctx, tasks) })
 	return tasks.Wait()
 }

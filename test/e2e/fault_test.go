@@ -7,6 +7,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -25,6 +27,28 @@ func webServersOn(ctx context.Context) ([]string, error) {
 func webServersOff(node string) string {
 	return `{"spec":{"template":{"spec":{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":` +
 		`{"nodeSelectorTerms":[{"matchExpressions":[{"key":"kubernetes.io/hostname","operator":"NotIn","values":["` + node + `"]}]}]}}}}}}}`
+}
+
+// webServersApart is the patch that puts them on workers, one on each.
+const webServersApart = `{"spec":{"template":{"spec":{"affinity":{"nodeAffinity":null,"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[` +
+	`{"labelSelector":{"matchLabels":{"app":"lb-test"}},"matchLabelKeys":["pod-template-hash"],"topologyKey":"kubernetes.io/hostname"}]}}}}}}`
+
+// webServersAnywhere is the patch that lets them run on any node.
+const webServersAnywhere = `{"spec":{"template":{"spec":{"affinity":null}}}}`
+
+// endpointsOn returns the nodes of the web servers to which the Service of the tutorial leads.
+func endpointsOn(ctx context.Context) ([]string, error) {
+	var list discoveryv1.EndpointSliceList
+	err := k8s.List(ctx, &list, client.InNamespace("default"), client.MatchingLabels{discoveryv1.LabelServiceName: "lb-next"})
+	var nodes []string
+	for _, es := range list.Items {
+		for _, e := range es.Endpoints {
+			if ptr.Deref(e.Conditions.Ready, true) {
+				nodes = append(nodes, ptr.Deref(e.NodeName, ""))
+			}
+		}
+	}
+	return nodes, err
 }
 
 // moveWebServersOff moves the web servers of the tutorial off a node that is going to be hurt, so that only the announcement is at stake.
@@ -67,4 +91,31 @@ func faultSpecs() {
 		Entry("when its switch port dies and leaves it the carrier", "the death of the switch port", []string{"cut", "--silent"}, []string{"mend"}),
 		Entry("when its power fails", "a power failure", []string{"kill"}, []string{"start"}),
 	)
+
+	It("has Services leave out the pods of a lost node within seconds where that is asked for, and its kubelet take them in again", func(ctx SpecContext) {
+		const within = 4 * time.Second // 40 and more is what Kubernetes takes by itself
+		patchSpec(ctx, `{"failureDetection":{"markPodsNotReady":"Enabled"}}`)
+		DeferCleanup(func(ctx SpecContext) { patchSpec(ctx, `{"failureDetection":null}`) })
+		kubectl(ctx, "patch", "deployment", "lb-test", "-p", webServersApart)
+		DeferCleanup(func(ctx SpecContext) { kubectl(ctx, "patch", "deployment", "lb-test", "-p", webServersAnywhere) })
+		kubectl(ctx, "rollout", "status", "deployment", "lb-test", "--timeout=120s")
+		ready(ctx)
+		Eventually(endpointsOn).WithContext(ctx).Should(ConsistOf("k8s-wl-01", "k8s-wl-02"))
+
+		By("letting the switch port of k8s-wl-01 die")
+		lab(ctx, "cut", "--silent", "k8s-wl-01")
+		lost := time.Now()
+		DeferCleanup(func(ctx SpecContext) { lab(ctx, "mend", "k8s-wl-01") })
+		Eventually(endpointsOn).WithTimeout(time.Minute).WithPolling(50 * time.Millisecond).WithContext(ctx).Should(ConsistOf("k8s-wl-02"))
+		took := time.Since(lost)
+		AddReportEntry("time until the Service left the lost node's pods out", took.String())
+		Expect(took).To(BeNumerically("<=", within))
+		Expect(kubectl(ctx, "describe", "clusternetworking", "cluster")).To(ContainSubstring("node k8s-wl-01 is lost: since"))
+
+		By("mending it")
+		lab(ctx, "mend", "k8s-wl-01")
+		Eventually(endpointsOn).WithTimeout(time.Minute).WithContext(ctx).Should(ConsistOf("k8s-wl-01", "k8s-wl-02"))
+		AddReportEntry("time from the repair until they were taken in again", time.Since(lost.Add(took)).String())
+		ready(ctx)
+	})
 }
