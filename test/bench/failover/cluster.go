@@ -177,29 +177,33 @@ func (b *bench) excludeControlPlane(ctx context.Context, n node) error {
 	return include(ctx, b, n.name)
 }
 
-// services are the manifests of so many Services with the same backends. The first one has a port for connections too.
+// services are the manifests of so many Services. The first one has a port for connections too. The backends of those that are not probed stay where
+// they are: a thousand EndpointSlices that change with each placement keep every kube-proxy busy for minutes.
 func services(n int) string {
 	var all strings.Builder
 	for i := range n {
-		ports := fmt.Sprintf("{name: probe, protocol: UDP, port: %d}", wire.Port)
+		ports, backends := fmt.Sprintf("{name: probe, protocol: UDP, port: %d}", wire.Port), "echo"
 		if i == 0 {
 			ports += fmt.Sprintf(", {name: page, protocol: TCP, port: %d}", wire.Port)
 		}
+		if i > sampled {
+			backends = "still"
+		}
 		fmt.Fprintf(&all, "---\napiVersion: v1\nkind: Service\nmetadata: {name: %s, namespace: bench}\nspec: {type: LoadBalancer, "+
-			"externalTrafficPolicy: Cluster, allocateLoadBalancerNodePorts: false, selector: {app: echo}, ports: [%s]}\n", serviceName(i), ports)
+			"externalTrafficPolicy: Cluster, allocateLoadBalancerNodePorts: false, selector: {app: %s}, ports: [%s]}\n", serviceName(i), backends, ports)
 	}
 	return all.String()
 }
 
 func serviceName(i int) string { return fmt.Sprintf("echo-%d", i) }
 
-// learnVIPs reads the Services' addresses, once each has one.
+// learnVIPs reads the Services' addresses in the order of the Services, once each has one.
 func (b *bench) learnVIPs(ctx context.Context) error {
 	var list corev1.ServiceList
 	if err := b.api.List(ctx, &list, client.InNamespace("bench")); err != nil {
 		return fmt.Errorf("listing the Services: %w", err)
 	}
-	b.service, b.others = serviceName(0), nil
+	addrs := map[string]netip.Addr{}
 	for _, s := range list.Items {
 		if len(s.Status.LoadBalancer.Ingress) != 1 {
 			return fmt.Errorf("the Service %s has no address", s.Name)
@@ -208,14 +212,15 @@ func (b *bench) learnVIPs(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("reading the address of the Service %s: %w", s.Name, err)
 		}
-		if s.Name == b.service {
-			b.vip = addr
-		} else {
-			b.others = append(b.others, addr)
-		}
+		addrs[s.Name] = addr
 	}
 	if len(list.Items) != b.vips {
 		return fmt.Errorf("there are %d Services, want %d", len(list.Items), b.vips)
+	}
+	b.service, b.others = serviceName(0), nil
+	b.vip = addrs[b.service]
+	for i := 1; i < b.vips; i++ {
+		b.others = append(b.others, addrs[serviceName(i)])
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func TestEveryFaultIsBounded(t *testing.T) {
 
 func TestServices(t *testing.T) {
 	var names []string
-	ports := 0
+	ports, backends := 0, map[string]int{}
 	for _, manifest := range strings.Split(services(1000), "---\n")[1:] {
 		var s corev1.Service
 		if err := yaml.UnmarshalStrict([]byte(manifest), &s); err != nil {
@@ -77,9 +77,13 @@ func TestServices(t *testing.T) {
 		}
 		names = append(names, s.Name)
 		ports += len(s.Spec.Ports)
+		backends[s.Spec.Selector["app"]]++
 	}
 	if len(names) != 1000 || ports != 1001 || names[0] != "echo-0" || names[999] != "echo-999" {
 		t.Errorf("%d Services, %s to %s, have %d ports", len(names), names[0], names[len(names)-1], ports)
+	}
+	if diff := cmp.Diff(map[string]int{"echo": 1 + sampled, "still": 999 - sampled}, backends); diff != "" {
+		t.Errorf("Services by their backends (-want +got):\n%s", diff)
 	}
 }
 
