@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,9 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 	"github.com/lanyard-dev/lanyard/internal/allocation"
+	"github.com/lanyard-dev/lanyard/internal/configuration"
 	"github.com/lanyard-dev/lanyard/internal/ipam"
 )
 
@@ -43,7 +46,13 @@ type AddressesReconciler struct {
 	namespace string
 	board     *board
 	services  serviceView
-	queue     queue
+	// serviceCIDRs are the networks of ClusterIPs.
+	serviceCIDRs serviceCIDRs
+	queue        queue
+	cooling      cooling
+	contests     contests
+	// levels are how full each pool was said to be, in percent.
+	levels map[string]int
 	// told are the refusals that were said in Events and still hold, so that each is said once.
 	told map[saying]bool
 	// hosts are the foreign hosts that were told of in Events.
@@ -57,7 +66,8 @@ func newAddressesReconciler(mgr ctrl.Manager, b *board, o Options) *AddressesRec
 	return &AddressesReconciler{
 		client: mgr.GetClient(), recorder: mgr.GetEventRecorder("lanyard"), namespace: o.Namespace, board: b,
 		queue: queue{verification: o.Verification}, metrics: newAddressMetrics(metrics.Registry),
-		services: serviceView{cache: mgr.GetClient(), live: mgr.GetAPIReader(), newer: map[types.NamespacedName]*corev1.Service{}},
+		services:     serviceView{cache: mgr.GetClient(), live: mgr.GetAPIReader(), newer: map[types.NamespacedName]*corev1.Service{}},
+		serviceCIDRs: serviceCIDRs{live: mgr.GetAPIReader()},
 	}
 }
 
@@ -67,6 +77,8 @@ func (r *AddressesReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("addresses").
 		Watches(&corev1.Service{}, toSingleton).
 		Watches(&corev1.ConfigMap{}, toSingleton, builder.WithPredicates(named(v1alpha1.ConfigurationConfigMap))).
+		Watches(&corev1.Namespace{}, toSingleton, builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&corev1.Node{}, toSingleton, builder.WithPredicates(podNetworksChanged)).
 		Watches(&v1alpha1.ClusterNetworking{}, toSingleton, builder.WithPredicates(specChanged)).
 		Watches(&v1alpha1.NodeNetworking{}, toSingleton, builder.WithPredicates(surroundingsChanged)).
 		WatchesRawSource(signals(r.board.withdrawal)).
@@ -75,6 +87,8 @@ func (r *AddressesReconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces;nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=servicecidrs,verbs=list
 // +kubebuilder:rbac:groups="",resources=services/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=networking.lanyard.dev,resources=nodenetworkings,verbs=get;list;watch
@@ -89,21 +103,23 @@ func (r *AddressesReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	var (
 		plan  ipam.Result
 		again time.Duration
+		now   = time.Now()
 	)
 	switch state.standing {
 	case absent:
-		plan = atRest(state.pools, state.demand, v1alpha1.ReasonApplyFailed,
+		plan = atRest(state.facts(), v1alpha1.ReasonApplyFailed,
 			"no configuration is in force yet: the other conditions of ClusterNetworking \"cluster\" say why")
 	case gone:
 	case withdrawn:
-		err = r.apply(ctx, writesOf(state.demand, nil))
+		err = r.apply(ctx, withdrawals(state.demand, now))
 	case frozen:
-		plan = atRest(state.pools, state.demand, v1alpha1.ReasonPaused,
+		plan = atRest(state.facts(), v1alpha1.ReasonPaused,
 			"spec.managementState is Paused: set it to Managed, and addresses are given out again")
 	case allocating:
-		again = r.queue.line(state.demand, len(state.nodes) > 0, time.Now())
-		plan = ipam.Plan(state.pools, state.demand.requests, state.demand.taken, state.demand.verified)
-		err = r.apply(ctx, writesOf(state.demand, plan.Assignments))
+		plan, again = r.plan(&state, now)
+		writes, contested, wait := r.contests.sort(writesOf(state.demand, plan, now), now)
+		plan.Refusals, again = append(plan.Refusals, contested...), soonest(again, wait)
+		err = r.apply(ctx, writes)
 	}
 	if !errors.Is(err, errOutrun) {
 		r.outrun = 0
@@ -113,13 +129,24 @@ func (r *AddressesReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	if state.standing == allocating {
 		r.tell(state.demand, slices.Concat(plan.Refusals, state.demand.clashes))
 		r.tellOf(state.cnet, state.demand.foreign)
+		r.tellOfPools(state.cnet, plan.Pools)
 	}
-	r.metrics.observe(plan.Pools)
 	plan.Refusals = withoutAddress(plan)
+	r.metrics.observe(plan)
 	r.board.post(func(b *reports) {
-		b.addresses = &addressesReport{inForce: state.inForce, plan: &plan, clashes: state.demand.clashes, foreign: state.demand.foreign, err: err}
+		b.addresses = &addressesReport{inForce: state.configuration.Generation, plan: &plan, clashes: state.demand.clashes, foreign: state.demand.foreign,
+			overlaps: overlaps(state.rules.pools, state.withheld), err: err}
 	})
 	return ctrl.Result{RequeueAfter: again}, err
+}
+
+// plan decides who gets which address, and when it has to be decided anew at the latest; 0: when something changes.
+func (r *AddressesReconciler) plan(state *addressState, now time.Time) (ipam.Result, time.Duration) {
+	again := r.queue.line(state.demand, len(state.nodes) > 0, now)
+	facts := state.facts()
+	kept, warm := r.cooling.note(facts.Requests, state.configuration.IPPools, facts.Pools, now)
+	facts.Cooling = kept
+	return ipam.Plan(facts), soonest(again, warm)
 }
 
 // standing says what the allocator may do.
@@ -143,11 +170,25 @@ type addressState struct {
 	standing standing
 	// cnet is the object; nil when there is none.
 	cnet *v1alpha1.ClusterNetworking
-	// inForce is the generation of the configuration that holds the pools; 0 when there is none.
-	inForce int64
-	pools   []ipam.Pool
-	nodes   []v1alpha1.NodeNetworking
-	demand  demand
+	// configuration is what is in force; its generation is 0 when nothing is.
+	configuration configuration.Configuration
+	rules         rules
+	withheld      []ipam.Withheld
+	nodes         []v1alpha1.NodeNetworking
+	demand        demand
+}
+
+// facts are what is planned from.
+func (s addressState) facts() ipam.Facts {
+	return ipam.Facts{Pools: s.rules.pools, Requests: s.demand.requests, Taken: s.demand.taken, Withheld: s.withheld, Verified: s.demand.verified}
+}
+
+// soonest returns the shorter of two times, of which zero is never.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 func (r *AddressesReconciler) gather(ctx context.Context) (addressState, error) {
@@ -167,15 +208,16 @@ func (r *AddressesReconciler) gather(ctx context.Context) (addressState, error) 
 	if err := r.client.List(ctx, &nodes); err != nil {
 		return addressState{}, fmt.Errorf("listing NodeNetworkings: %w", err)
 	}
-	state := addressState{cnet: cnet}
+	state := addressState{cnet: cnet, nodes: nodes.Items}
 	switch {
 	case inForce != nil:
-		pools, problems := ipam.ParsePools(poolTexts(inForce.IPPools))
-		if len(problems) > 0 {
-			return addressState{}, fmt.Errorf("ConfigMap %s/%s holds pools that were never good (%s): delete it, and it is made anew from the spec",
-				r.namespace, v1alpha1.ConfigurationConfigMap, problems[0].Message)
+		state.configuration = *inForce
+		if state.rules, err = r.rules(ctx, *inForce); err != nil {
+			return addressState{}, err
 		}
-		state.pools, state.inForce = pools, inForce.Generation
+		if state.withheld, err = r.withheld(ctx, nodes.Items); err != nil {
+			return addressState{}, err
+		}
 	case cnet != nil:
 		state.standing = absent
 	case r.board.read().withdrawn():
@@ -186,8 +228,34 @@ func (r *AddressesReconciler) gather(ctx context.Context) (addressState, error) 
 	if cnet != nil && cnet.Spec.ManagementState == v1alpha1.Paused {
 		state.standing = frozen
 	}
-	state.nodes, state.demand = nodes.Items, demandOf(services, nodes.Items, state.pools)
+	state.demand = demandOf(services, nodes.Items, state.rules)
 	return state, nil
+}
+
+// rules reads what is in force for Services.
+func (r *AddressesReconciler) rules(ctx context.Context, inForce configuration.Configuration) (rules, error) {
+	pools, problems := ipam.ParsePools(poolTexts(inForce.IPPools))
+	if len(problems) > 0 {
+		return rules{}, fmt.Errorf("ConfigMap %s/%s holds pools that were never good (%s): delete it, and it is made anew from the spec",
+			r.namespace, v1alpha1.ConfigurationConfigMap, problems[0].Message)
+	}
+	admissions, err := admissionsOf(inForce.IPPools)
+	if err != nil {
+		return rules{}, err
+	}
+	all := rules{class: inForce.LoadBalancerClass, pools: pools, admissions: admissions}
+	if !admissions.byLabels {
+		return all, nil
+	}
+	var namespaces corev1.NamespaceList
+	if err := r.client.List(ctx, &namespaces); err != nil {
+		return rules{}, fmt.Errorf("listing Namespaces: %w", err)
+	}
+	all.namespaces = make(map[string]labels.Set, len(namespaces.Items))
+	for i := range namespaces.Items {
+		all.namespaces[namespaces.Items[i].Name] = namespaces.Items[i].Labels
+	}
+	return all, nil
 }
 
 // apply makes the writes, some at a time. One that fails does not stop the others; all are planned anew on the next pass. The error is
@@ -316,17 +384,18 @@ func servedBy(plan ipam.Result) map[string]bool {
 
 // atRest is the plan while nothing may be written: everyone keeps what they show, nothing else counts as used, and who waits is refused
 // with the reason given.
-func atRest(pools []ipam.Pool, d demand, reason ipam.Reason, message string) ipam.Result {
-	requests := slices.Clone(d.requests)
-	for i := range requests {
-		requests[i].Standing = ipam.Leaving // which keeps and gets nothing new
+func atRest(facts ipam.Facts, reason ipam.Reason, message string) ipam.Result {
+	asked := facts.Requests
+	facts.Requests = slices.Clone(asked)
+	for i := range facts.Requests {
+		facts.Requests[i].Standing = ipam.Leaving // which keeps and gets nothing new
 	}
-	plan := ipam.Plan(pools, requests, d.taken, nil)
+	plan := ipam.Plan(facts)
 	answered := servedBy(plan)
 	for _, r := range plan.Refusals {
 		answered[r.Service] = true
 	}
-	for _, r := range d.requests {
+	for _, r := range asked {
 		if !answered[r.Service] && r.Standing == ipam.Current {
 			plan.Refusals = append(plan.Refusals, ipam.Refusal{Service: r.Service, Reason: reason, Message: message})
 		}

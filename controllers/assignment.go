@@ -6,8 +6,12 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -20,22 +24,80 @@ type write struct {
 	service *corev1.Service
 	// addresses are all that the Service has after the write; none withdraws what it shows.
 	addresses []ipam.Holding
+	// conditions are those of its status after the write.
+	conditions []metav1.Condition
 }
 
-// writesOf returns the writes that make the Services show what the plan gives them, in the order of requests.
-func writesOf(d demand, assignments []ipam.Assignment) []write {
-	assigned := make(map[string][]ipam.Holding, len(assignments))
-	for _, a := range assignments {
+// writesOf returns the writes that make the Services show what the plan gives them, and why they lack what they lack, in the order of requests.
+func writesOf(d demand, plan ipam.Result, now time.Time) []write {
+	assigned := make(map[string][]ipam.Holding, len(plan.Assignments))
+	for _, a := range plan.Assignments {
 		assigned[a.Service] = a.Addresses
+	}
+	refused := map[string]ipam.Refusal{}
+	for _, r := range slices.Concat(plan.Refusals, d.clashes) {
+		if _, already := refused[r.Service]; !already {
+			refused[r.Service] = r
+		}
 	}
 	var writes []write
 	for _, r := range d.requests {
 		svc, addresses := d.services[r.Service], assigned[r.Service]
-		if !shows(svc, addresses) {
-			writes = append(writes, write{service: svc, addresses: addresses})
+		conditions := svc.Status.Conditions
+		if refusal, isRefused := refused[r.Service]; r.Standing == ipam.Current && refusal.Reason != ipam.AddressUnverified && (isRefused || len(addresses) > 0) {
+			conditions = withCondition(conditions, allocatedCondition(addresses, refusal), now)
+		}
+		if !shows(svc, addresses) || !equality.Semantic.DeepEqual(conditions, svc.Status.Conditions) {
+			writes = append(writes, write{service: svc, addresses: addresses, conditions: conditions})
 		}
 	}
 	return writes
+}
+
+// withdrawals are the writes that take all addresses back.
+func withdrawals(d demand, now time.Time) []write {
+	var writes []write
+	for _, r := range d.requests {
+		svc := d.services[r.Service]
+		if shows(svc, nil) {
+			continue
+		}
+		gone := metav1.Condition{Type: v1alpha1.ServiceAllocated, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotManaged,
+			Message: "ClusterNetworking \"cluster\" was deleted: make it again, and the Service gets the same address"}
+		writes = append(writes, write{service: svc, conditions: withCondition(svc.Status.Conditions, gone, now)})
+	}
+	return writes
+}
+
+// allocatedCondition says in a Service's status what it has, and why it lacks what it lacks.
+func allocatedCondition(addresses []ipam.Holding, refusal ipam.Refusal) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ServiceAllocated, Status: metav1.ConditionFalse, Reason: string(refusal.Reason), Message: refusal.Message}
+	if len(addresses) == 0 {
+		return c
+	}
+	var texts []string
+	for _, h := range addresses {
+		text := h.Addr.String()
+		if h.Pool != "" {
+			text += " of pool " + h.Pool
+		}
+		texts = append(texts, text)
+	}
+	c.Status, c.Message = metav1.ConditionTrue, "it has "+strings.Join(texts, ", ")
+	if refusal.Reason == "" {
+		c.Reason = v1alpha1.ReasonAllocated
+	} else {
+		c.Message += "; " + refusal.Message
+	}
+	return c
+}
+
+// withCondition returns conditions with one of them as it is now.
+func withCondition(conditions []metav1.Condition, c metav1.Condition, now time.Time) []metav1.Condition {
+	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second)) // which counts only where the status changes
+	next := slices.Clone(conditions)
+	meta.SetStatusCondition(&next, c)
+	return next
 }
 
 // shows says whether the Service's status and memory already are what the assignment says. A Service that never had an address
@@ -62,6 +124,9 @@ func (w write) patch() ([]byte, error) {
 		{"test", "/metadata/uid", w.service.UID},
 		{"test", "/status/loadBalancer", w.service.Status.LoadBalancer},
 		{"replace", "/status/loadBalancer", loadBalancerStatus(w.addresses)},
+	}
+	if !equality.Semantic.DeepEqual(w.conditions, w.service.Status.Conditions) {
+		ops = append(ops, operation{"test", "/status/conditions", w.service.Status.Conditions}, operation{"add", "/status/conditions", w.conditions})
 	}
 	if len(w.addresses) > 0 {
 		if w.service.Annotations == nil {

@@ -88,7 +88,9 @@ type addressesReport struct {
 	clashes []ipam.Refusal
 	// foreign are the addresses of pools that foreign hosts have.
 	foreign []v1alpha1.QuarantinedIP
-	err     error
+	// overlaps are sentences about addresses of pools that are given to nobody.
+	overlaps []string
+	err      error
 }
 
 func newBoard() *board {

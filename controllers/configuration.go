@@ -49,24 +49,20 @@ func configurationInForce(ctx context.Context, c client.Reader, namespace string
 	return &inForce, nil
 }
 
-// poolTexts are the pools as ipam reads them.
-func poolTexts(pools []v1alpha1.IPPool) []ipam.PoolText {
-	var texts []ipam.PoolText
-	for _, p := range pools {
-		texts = append(texts, ipam.PoolText{Name: p.Name, Addresses: p.Texts()})
-	}
-	return texts
-}
-
 // check returns what is wrong in the spec beyond what the CRD's own rules can say.
 func check(spec v1alpha1.ClusterNetworkingSpec) []conditions.Problem {
 	_, poolProblems := ipam.ParsePools(poolTexts(spec.IPPools))
 	var problems []conditions.Problem
 	for _, p := range poolProblems {
 		problems = append(problems, conditions.Problem{
-			Field:   fmt.Sprintf("spec.ipPools[%d].addresses[%d]", p.Pool, p.Index),
+			Field:   fmt.Sprintf("spec.ipPools[%d].%s[%d]", p.Pool, p.Field, p.Index),
 			Message: p.Message,
 		})
+	}
+	for i := range spec.IPPools {
+		if _, problem := admissionOf(&spec.IPPools[i]); problem != nil {
+			problems = append(problems, conditions.Problem{Field: fmt.Sprintf("spec.ipPools[%d].%s", i, problem.Field), Message: problem.Message})
+		}
 	}
 	names := make([]string, 0, len(spec.IPPools))
 	for _, p := range spec.IPPools {

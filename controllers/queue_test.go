@@ -39,7 +39,7 @@ func TestQueue(t *testing.T) {
 		{"both have", 1400 * time.Millisecond, true, []*corev1.Service{first, second}, lined{}},
 		{"one of the same name is another", 1500 * time.Millisecond, true, []*corev1.Service{again}, lined{[]string{"default/first"}, time.Second}},
 	} {
-		d := demandOf(step.services, nil, lanPool)
+		d := demandOf(step.services, nil, everybodys(lanPool))
 		got := lined{Again: q.line(d, step.reported, start.Add(step.at))}
 		for _, r := range d.requests {
 			if r.Patience == ipam.Patient {
@@ -50,7 +50,7 @@ func TestQueue(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", step.what, diff)
 		}
 	}
-	if got := (&queue{}).line(demandOf([]*corev1.Service{first}, nil, lanPool), true, start); got != 0 {
+	if got := (&queue{}).line(demandOf([]*corev1.Service{first}, nil, everybodys(lanPool)), true, start); got != 0 {
 		t.Errorf("without a time to wait it comes back in %v", got)
 	}
 }

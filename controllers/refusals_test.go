@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -23,7 +24,7 @@ func has(service string, holdings ...ipam.Holding) ipam.Assignment {
 
 func usage(pool string, total, allocated int64) ipam.Usage {
 	return ipam.Usage{Pool: pool, Total: big.NewInt(total), Allocated: big.NewInt(allocated), Available: big.NewInt(total - allocated),
-		Quarantined: new(big.Int)}
+		Quarantined: new(big.Int), Draining: big.NewInt(0)}
 }
 
 func TestAtRest(t *testing.T) {
@@ -71,8 +72,8 @@ func TestAtRest(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := atRest(tc.pools, demandOf(tc.services, nil, tc.pools), v1alpha1.ReasonPaused, "set it to Managed")
-			if diff := cmp.Diff(tc.want, got, compareAddr, compareBig); diff != "" {
+			got := atRest(ipam.Facts{Pools: tc.pools, Requests: demandOf(tc.services, nil, everybodys(tc.pools)).requests}, v1alpha1.ReasonPaused, "set it to Managed")
+			if diff := cmp.Diff(tc.want, got, compareAddr, compareBig, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
 		})
@@ -130,7 +131,7 @@ func TestUntold(t *testing.T) {
 					p.service = asking("lb")
 				}
 				var got []ipam.Refusal
-				got, told = untold(told, demandOf([]*corev1.Service{p.service}, nil, nil), p.refusals)
+				got, told = untold(told, demandOf([]*corev1.Service{p.service}, nil, rules{}), p.refusals)
 				if diff := cmp.Diff(p.want, got); diff != "" {
 					t.Errorf("pass %d says (-want +got):\n%s", i, diff)
 				}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 	"github.com/lanyard-dev/lanyard/internal/allocation"
@@ -31,21 +32,21 @@ type demand struct {
 
 // demandOf sorts Services into those that ask us for addresses and those that merely have some. It does not depend on the order of what
 // it is given: a cache lists in any.
-func demandOf(services []*corev1.Service, nodes []v1alpha1.NodeNetworking, pools []ipam.Pool) demand {
-	d := demand{services: map[string]*corev1.Service{}, foreign: foreignersOf(nodes, pools), verified: verifiedBy(nodes)}
+func demandOf(services []*corev1.Service, nodes []v1alpha1.NodeNetworking, rules rules) demand {
+	d := demand{services: map[string]*corev1.Service{}, foreign: foreignersOf(nodes, rules.pools), verified: verifiedBy(nodes)}
 	for _, svc := range services {
 		name := svc.Namespace + "/" + svc.Name
 		for _, text := range svc.Spec.ExternalIPs {
 			d.take(text, externalIPsOf(name))
 		}
-		if !asksUs(svc, pools) {
+		if !asksUs(svc, rules) {
 			for _, ingress := range svc.Status.LoadBalancer.Ingress {
 				d.take(ingress.IP, "Service "+name)
 			}
 			continue
 		}
 		d.services[name] = svc
-		d.requests = append(d.requests, requestOf(name, svc))
+		d.requests = append(d.requests, requestOf(name, svc, rules))
 	}
 	for _, node := range nodes {
 		for _, iface := range node.Status.Interfaces {
@@ -96,29 +97,45 @@ func (d *demand) leaveToHolders() {
 	d.taken = free
 }
 
-// asksUs says whether the Service is ours to serve: a load balancer without a class whose status is empty, ours, or in our pools.
+// rules are what is in force for Services.
+type rules struct {
+	// class is that of our Services; empty: those without one.
+	class      string
+	pools      []ipam.Pool
+	admissions admissions
+	// namespaces are the labels of the namespaces, as far as a pool selects by them.
+	namespaces map[string]labels.Set
+}
+
+// asksUs says whether the Service is ours to serve: a load balancer of our class whose status is empty, ours, or in our pools.
 // What another controller wrote outside our pools is its property.
-func asksUs(svc *corev1.Service, pools []ipam.Pool) bool {
-	if !allocation.Ours(svc) {
+func asksUs(svc *corev1.Service, rules rules) bool {
+	if !allocation.Ours(svc, rules.class) {
 		return false
 	}
 	held := allocation.Addresses(svc)
 	inPool := slices.ContainsFunc(held, func(a netip.Addr) bool {
-		_, pooled := ipam.PoolOf(pools, a)
+		_, pooled := ipam.PoolOf(rules.pools, a)
 		return pooled
 	})
 	return len(svc.Status.LoadBalancer.Ingress) == 0 || inPool || allocation.WrittenByUs(svc)
 }
 
-func requestOf(name string, svc *corev1.Service) ipam.Request {
+func requestOf(name string, svc *corev1.Service, rules rules) ipam.Request {
 	r := ipam.Request{
-		Service: name,
-		Created: svc.CreationTimestamp.Time,
-		Holds:   allocation.Addresses(svc),
+		Service:  name,
+		Created:  svc.CreationTimestamp.Time,
+		Holds:    allocation.Addresses(svc),
+		Admitted: rules.admissions.of(svc, rules.namespaces[svc.Namespace]),
 	}
 	for _, e := range allocation.Remembered(svc) {
-		r.Remembers = append(r.Remembers, e.Addr)
+		r.Remembers = append(r.Remembers, ipam.Holding{Addr: e.Addr, Pool: e.Pool})
 	}
+	ask, err := allocation.AskOf(svc)
+	if err != nil {
+		r.Invalid = err.Error()
+	}
+	r.Wants, r.Pool, r.Sharing = ask.Addrs, ask.Pool, sharingOf(svc, ask)
 	for _, family := range svc.Spec.IPFamilies {
 		switch family {
 		case corev1.IPv4Protocol:
@@ -134,6 +151,21 @@ func requestOf(name string, svc *corev1.Service) ipam.Request {
 		r.Standing = ipam.Leaving
 	}
 	return r
+}
+
+// sharingOf says with whom the Service shares an address.
+func sharingOf(svc *corev1.Service, ask allocation.Ask) ipam.Sharing {
+	if ask.SharingKey == "" {
+		return ipam.Sharing{}
+	}
+	s := ipam.Sharing{Key: ask.SharingKey, Namespaces: ask.SharingNamespaces}
+	for _, p := range svc.Spec.Ports {
+		s.Ports = append(s.Ports, ipam.Port{Protocol: string(p.Protocol), Number: uint16(p.Port)}) //nolint:gosec // the API server has checked it
+	}
+	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+		s.Backends = "Local " + labels.Set(svc.Spec.Selector).String() // in the order of keys
+	}
+	return s
 }
 
 // entries are holdings as they stand on a Service.

@@ -44,7 +44,16 @@ func showing(manager string, ips ...string) func(*corev1.Service) {
 }
 
 func remembering(text string) func(*corev1.Service) {
-	return func(svc *corev1.Service) { svc.Annotations = map[string]string{v1alpha1.AllocatedAnnotation: text} }
+	return annotated(v1alpha1.AllocatedAnnotation, text)
+}
+
+func annotated(key, value string) func(*corev1.Service) {
+	return func(svc *corev1.Service) {
+		if svc.Annotations == nil {
+			svc.Annotations = map[string]string{}
+		}
+		svc.Annotations[key] = value
+	}
 }
 
 func ofType(t corev1.ServiceType) func(*corev1.Service) {
@@ -67,7 +76,7 @@ func beingDeleted(svc *corev1.Service) { svc.DeletionTimestamp = &created }
 
 // request is what a Service of asking's asks for.
 func request(name string, change ...func(*ipam.Request)) ipam.Request {
-	r := ipam.Request{Service: "default/" + name, Created: created.Time, Families: []ipam.Family{ipam.IPv4}}
+	r := ipam.Request{Service: "default/" + name, Created: created.Time, Families: []ipam.Family{ipam.IPv4}, Admitted: []int{0}}
 	for _, c := range change {
 		c(&r)
 	}
@@ -78,8 +87,10 @@ func holds(ips ...string) func(*ipam.Request) {
 	return func(r *ipam.Request) { r.Holds = addrs(ips...) }
 }
 
-func remembers(ips ...string) func(*ipam.Request) {
-	return func(r *ipam.Request) { r.Remembers = addrs(ips...) }
+func remembers(pool, ip string) func(*ipam.Request) {
+	return func(r *ipam.Request) {
+		r.Remembers = append(r.Remembers, ipam.Holding{Addr: netip.MustParseAddr(ip), Pool: pool})
+	}
 }
 
 func addrs(texts ...string) []netip.Addr {
@@ -91,6 +102,15 @@ func addrs(texts ...string) []netip.Addr {
 }
 
 func taken(ip, by string) ipam.Taken { return ipam.Taken{Addr: netip.MustParseAddr(ip), By: by} }
+
+// everybodys are rules by which every Service gets addresses of these pools.
+func everybodys(pools []ipam.Pool) rules {
+	r := rules{pools: pools, admissions: admissions{pools: make([]admission, len(pools))}}
+	for i := range pools {
+		r.admissions.open = append(r.admissions.open, i)
+	}
+	return r
+}
 
 // lanPool is the tutorial's pool.
 var lanPool = []ipam.Pool{{Name: "lan-pool", Ranges: []ipam.Range{
@@ -124,10 +144,31 @@ func TestDemandOf(t *testing.T) {
 		"a Service of another type asks for nothing": {
 			services: services{asking("inner", ofType(corev1.ServiceTypeClusterIP)), asking("port", ofType(corev1.ServiceTypeNodePort))},
 		},
-		"a Service of a class is not ours, even with an address that we once wrote, and what it shows is taken": {
-			services: services{asking("classy", ofClass("example.com/other")),
-				asking("left", ofClass("example.com/other"), showing(v1alpha1.FieldManager, "192.168.1.201"))},
-			want: demand{taken: []ipam.Taken{taken("192.168.1.201", "Service default/left")}},
+		"a Service of a class is not ours, and what it shows is taken": {
+			services: services{asking("classy", ofClass("example.com/other")), asking("theirs", ofClass("example.com/other"), showing("other", "192.168.1.201"))},
+			want:     demand{taken: []ipam.Taken{taken("192.168.1.201", "Service default/theirs")}},
+		},
+		"a Service of a class that is not ours any more keeps the address that we gave it": {
+			services: services{asking("left", ofClass("example.com/other"), showing(v1alpha1.FieldManager, "192.168.1.201"))},
+			want:     demand{requests: []ipam.Request{request("left", holds("192.168.1.201"))}},
+		},
+		"what a Service asks for, and with whom it shares": {
+			services: services{asking("web", annotated("metallb.io/loadBalancerIPs", "192.168.1.205"), annotated("metallb.io/address-pool", "lan-pool"),
+				annotated("networking.lanyard.dev/sharing-key", "web"), annotated("networking.lanyard.dev/sharing-namespaces", "infra"), func(s *corev1.Service) {
+					s.Spec.Ports = []corev1.ServicePort{{Protocol: corev1.ProtocolUDP, Port: 53}}
+					s.Spec.ExternalTrafficPolicy, s.Spec.Selector = corev1.ServiceExternalTrafficPolicyLocal, map[string]string{"b": "2", "a": "1"}
+				})},
+			want: demand{requests: []ipam.Request{request("web", func(r *ipam.Request) {
+				r.Wants, r.Pool = addrs("192.168.1.205"), "lan-pool"
+				r.Sharing = ipam.Sharing{Key: "web", Ports: []ipam.Port{{Protocol: "UDP", Number: 53}}, Backends: "Local a=1,b=2", Namespaces: []string{"infra"}}
+			})}},
+		},
+		"what cannot be read is said, and the Service is asked for nothing else": {
+			services: services{asking("odd", annotated("networking.lanyard.dev/ips", "nine"))},
+			want: demand{requests: []ipam.Request{request("odd", func(r *ipam.Request) {
+				r.Invalid = `annotation networking.lanyard.dev/ips holds "nine", which is no address: write one, like 192.168.1.200, ` +
+					`or one of each family with a comma between them`
+			})}},
 		},
 		"what another controller wrote outside our pools is its property, whatever the annotation remembers": {
 			services: services{asking("theirs", showing("metallb", "10.9.9.9"), remembering("10.9.9.9=lan-pool"))},
@@ -139,7 +180,7 @@ func TestDemandOf(t *testing.T) {
 		},
 		"what we wrote stays ours when no pool holds it any more": {
 			services: services{asking("draining", showing(v1alpha1.FieldManager, "10.9.9.9"), remembering("10.9.9.9=old-pool"))},
-			want:     demand{requests: []ipam.Request{request("draining", holds("10.9.9.9"), remembers("10.9.9.9"))}},
+			want:     demand{requests: []ipam.Request{request("draining", holds("10.9.9.9"), remembers("old-pool", "10.9.9.9"))}},
 		},
 		"a host name that a cloud wrote is its property and takes no address": {
 			services: services{asking("cloudy", func(s *corev1.Service) {
@@ -148,7 +189,7 @@ func TestDemandOf(t *testing.T) {
 		},
 		"a Service that lost its address remembers it; what is no address is not remembered": {
 			services: services{asking("back", remembering("192.168.1.203=lan-pool,nonsense,192.168.1.204"))},
-			want:     demand{requests: []ipam.Request{request("back", remembers("192.168.1.203", "192.168.1.204"))}},
+			want:     demand{requests: []ipam.Request{request("back", remembers("lan-pool", "192.168.1.203"), remembers("", "192.168.1.204"))}},
 		},
 		"what any Service lists in externalIPs is taken, in whatever spelling; nonsense takes nothing": {
 			services: services{asking("pinned", ofType(corev1.ServiceTypeClusterIP), externalIPs("192.168.1.201", "::ffff:192.168.1.202", "x"))},
@@ -226,7 +267,7 @@ func TestDemandOf(t *testing.T) {
 				tc.want.services[r.Service] = tc.services[at]
 			}
 			for range 2 { // as listed, and the other way round: a cache lists in any order
-				if diff := cmp.Diff(tc.want, demandOf(tc.services, tc.nodes, lanPool), cmp.AllowUnexported(demand{}), compareAddr); diff != "" {
+				if diff := cmp.Diff(tc.want, demandOf(tc.services, tc.nodes, everybodys(lanPool)), cmp.AllowUnexported(demand{}), compareAddr); diff != "" {
 					t.Errorf("demand (-want +got):\n%s", diff)
 				}
 				slices.Reverse(tc.services)

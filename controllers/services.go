@@ -25,6 +25,9 @@ type serviceView struct {
 	// horizon is the resourceVersion of the live list: the leader before us may have written what the cache does not show yet. Empty
 	// until the list was taken.
 	horizon string
+	// listed are the Services of that list. What the cache shows as it was before, and the list does not have, is gone: its address may be somebody
+	// else's by now.
+	listed map[types.UID]bool
 	// caughtUp means that the cache is past the live list; it does not go back.
 	caughtUp bool
 }
@@ -53,8 +56,12 @@ func (v *serviceView) over(cached []corev1.Service) []*corev1.Service {
 	for i := range cached {
 		svc := &cached[i]
 		key := client.ObjectKeyFromObject(svc)
+		if before := older(svc.ResourceVersion, v.horizon); !before {
+			v.caughtUp = true
+		} else if !v.listed[svc.UID] {
+			continue
+		}
 		shown[key] = true
-		v.caughtUp = v.caughtUp || !older(svc.ResourceVersion, v.horizon)
 		if ours, ok := v.newer[key]; ok {
 			if older(svc.ResourceVersion, ours.ResourceVersion) {
 				svc = ours
@@ -82,11 +89,17 @@ func (v *serviceView) takeLead(ctx context.Context) error {
 	if err := v.live.List(ctx, &list); err != nil {
 		return fmt.Errorf("listing Services on taking the lead: %w", err)
 	}
-	for i := range list.Items {
-		v.note(&list.Items[i])
-	}
-	v.horizon = list.ResourceVersion
+	v.begin(list.Items, list.ResourceVersion)
 	return nil
+}
+
+// begin takes the Services of the live list for the newest.
+func (v *serviceView) begin(live []corev1.Service, horizon string) {
+	v.horizon, v.listed = horizon, make(map[types.UID]bool, len(live))
+	for i := range live {
+		v.note(&live[i])
+		v.listed[live[i].UID] = true
+	}
 }
 
 // older says whether resourceVersion a was made before b: those of one resource compare as numbers (KEP-5504). One that is no number

@@ -69,19 +69,26 @@ func TestServiceView(t *testing.T) {
 			live: services{service("a", "new", "20")}, horizon: "20",
 			passes: []pass{{cache: services{service("a", "old", "10")}, want: []string{"a#new@20"}, keeps: []string{"a"}}},
 		},
+		"what the cache still shows was deleted before the list was taken: its address may be another's": {
+			live: services{service("b", "2", "15")}, horizon: "20",
+			passes: []pass{
+				{cache: services{service("a", "1", "10"), service("b", "2", "12")}, want: []string{"b#2@15"}, keeps: []string{"b"}},
+				{cache: services{service("b", "2", "15"), service("a", "3", "21")}, want: []string{"a#3@21", "b#2@15"}},
+			},
+		},
 		"an answer to a Service that was made anew meanwhile is forgotten": {
 			live: services{service("a", "old", "10")}, horizon: "10",
 			passes: []pass{{answers: services{service("a", "old", "12")}, cache: services{service("a", "new", "14")}, want: []string{"a#new@14"}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			view := serviceView{newer: map[types.NamespacedName]*corev1.Service{}, horizon: tc.horizon}
+			view := serviceView{newer: map[types.NamespacedName]*corev1.Service{}}
 			note := func(all services) {
 				for i := range all {
 					view.note(&all[i])
 				}
 			}
-			note(tc.live)
+			view.begin(tc.live, tc.horizon)
 			for i, p := range tc.passes {
 				note(p.answers)
 				var got []string

@@ -107,13 +107,14 @@ func named(name string) predicate.Predicate {
 // specChanged lets changes of the spec through, not those of the status, which we write ourselves.
 var specChanged = predicate.GenerationChangedPredicate{}
 
-// surroundingsChanged lets changes through of a node's addresses, and of what it hears of others' and of free ones; other parts of its report
+// surroundingsChanged lets changes through of a node's addresses and routers, and of what it hears of others' and of free ones; other parts of its report
 // change often.
 var surroundingsChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, was := e.ObjectOld.(*v1alpha1.NodeNetworking)
 		after, is := e.ObjectNew.(*v1alpha1.NodeNetworking)
 		return !was || !is || !equality.Semantic.DeepEqual(before.Status.Interfaces, after.Status.Interfaces) ||
+			!slices.Equal(before.Status.Gateways, after.Status.Gateways) ||
 			!equality.Semantic.DeepEqual(before.Status.Foreign, after.Status.Foreign) || !slices.Equal(before.Status.Free, after.Status.Free)
 	},
 }

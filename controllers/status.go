@@ -181,6 +181,7 @@ func fill(cnet *v1alpha1.ClusterNetworking, reports reports, speakers seen, node
 		Problems: reports.dataplane.problems, InForce: reports.dataplane.inForce, DataplaneError: errorText(reports.dataplane.err),
 		KubeProxy: reports.kubeProxy.verdict, Pools: len(cnet.Spec.IPPools), AddressesError: errorText(reports.addresses.err),
 		Clashes: refusalsOf(reports.addresses.clashes), Quarantined: quarantined(reports.addresses.foreign, reports.addresses.plan), Speakers: speakers.Speakers,
+		Overlaps:    reports.addresses.overlaps,
 		KeysProblem: reports.dataplane.keys.problem(), KeysRotation: reports.dataplane.keys.rotation(),
 	}
 	all := status.AllocatedIPs
@@ -227,6 +228,9 @@ func poolStatus(pools []ipam.Usage) ([]v1alpha1.IPPoolStatus, v1alpha1.AddressSu
 		pool := v1alpha1.IPPoolStatus{Name: p.Pool, Total: p.Total.String(), Allocated: p.Allocated.String(), Available: p.Available.String()}
 		if p.Quarantined.Sign() > 0 {
 			pool.Quarantined = p.Quarantined.String()
+		}
+		if p.Draining.Sign() > 0 {
+			pool.Draining = p.Draining.String()
 		}
 		all = append(all, pool)
 	}

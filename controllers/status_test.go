@@ -26,12 +26,12 @@ func at(minute int) metav1.Time {
 }
 
 func TestPoolStatus(t *testing.T) {
-	huge := ipam.Usage{Pool: "six", Total: new(big.Int).Lsh(big.NewInt(1), 64), Allocated: big.NewInt(2), Available: new(big.Int), Quarantined: big.NewInt(3)}
+	huge := ipam.Usage{Pool: "six", Total: new(big.Int).Lsh(big.NewInt(1), 64), Allocated: big.NewInt(2), Available: new(big.Int), Quarantined: big.NewInt(3), Draining: big.NewInt(1)}
 	huge.Available.Sub(huge.Total, huge.Allocated)
 	pools, all := poolStatus([]ipam.Usage{usage("lan-pool", 11, 3), huge})
 	wantPools := []v1alpha1.IPPoolStatus{
 		{Name: "lan-pool", Total: "11", Allocated: "3", Available: "8"},
-		{Name: "six", Total: "18446744073709551616", Allocated: "2", Available: "18446744073709551614", Quarantined: "3"},
+		{Name: "six", Total: "18446744073709551616", Allocated: "2", Available: "18446744073709551614", Quarantined: "3", Draining: "1"},
 	}
 	if diff := cmp.Diff(wantPools, pools); diff != "" {
 		t.Errorf("pools (-want +got):\n%s", diff)

@@ -162,7 +162,7 @@ type SpeakersStatus struct {
 type IPPoolStatus struct {
 	// Name is the pool's name.
 	Name string `json:"name"`
-	// Total is how many addresses the pool has.
+	// Total is how many addresses the pool gives: without those that are excluded, and those that no pool gives, such as a subnet's broadcast address.
 	Total string `json:"total"`
 	// Allocated is how many of them Services have.
 	Allocated string `json:"allocated"`
@@ -171,6 +171,9 @@ type IPPoolStatus struct {
 	// Quarantined is how many of them are left out because a foreign host on the LAN has them: status.quarantinedIPs names it.
 	// +optional
 	Quarantined string `json:"quarantined,omitempty"`
+	// Draining is how many addresses Services go on having although the pool does not give them any more.
+	// +optional
+	Draining string `json:"draining,omitempty"`
 }
 
 // QuarantinedIPsLimit is how many addresses status.quarantinedIPs lists; status.ipPools counts them all.

@@ -67,6 +67,13 @@ type ClusterNetworkingSpec struct {
 	// +optional
 	KubeProxy *KubeProxySpec `json:"kubeProxy,omitempty"`
 
+	// LoadBalancerClass makes Services of this spec.loadBalancerClass Lanyard's, and those without one somebody else's. Omitted, it is the other way
+	// round. A Service that has an address of Lanyard's keeps it whatever is written here.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
+	LoadBalancerClass string `json:"loadBalancerClass,omitempty"`
+
 	// IPPools are the addresses that Services of type LoadBalancer get, lowest first.
 	// +optional
 	// +listType=map
@@ -88,34 +95,6 @@ type ClusterNetworkingSpec struct {
 	// Speaker sets where and how the speakers run: the pods that announce addresses, one per node.
 	// +optional
 	Speaker SpeakerSpec `json:"speaker,omitzero"`
-}
-
-// AddressRange is a CIDR ("192.168.1.192/28") or a range, both ends included ("192.168.1.200-192.168.1.210"), of IPv4 or of IPv6
-// ("fd00:192:168:1::200-fd00:192:168:1::210").
-//
-// +kubebuilder:validation:MinLength=1
-// +kubebuilder:validation:MaxLength=79
-// +kubebuilder:validation:XValidation:rule="self.contains('-') ? isIP(self.substring(0, self.indexOf('-'))) && isIP(self.substring(self.indexOf('-') + 1)) : isCIDR(self)",messageExpression="'\"' + self + '\" is neither a CIDR nor a range of two addresses: write it like 192.168.1.192/28 or 192.168.1.200-192.168.1.210, without spaces'"
-// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self) == cidr(self).masked()",messageExpression="'\"' + self + '\" has host bits set: write the network with its first address, or a range FIRST-LAST for a part of it'"
-// +kubebuilder:validation:XValidation:rule="!self.contains('-') || self.substring(0, self.indexOf('-')).contains(':') == self.substring(self.indexOf('-') + 1).contains(':')",messageExpression="'\"' + self + '\" mixes IPv4 and IPv6: both ends of a range are of one family'"
-type AddressRange string
-
-// IPPool is a named set of addresses.
-type IPPool struct {
-	// Name identifies the pool in advertisements, status and annotations.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
-	Name string `json:"name"`
-
-	// Addresses are the ranges and CIDRs of the pool, every address of which can be given to a Service. They may not overlap,
-	// within a pool or across pools.
-	// +required
-	// +listType=set
-	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=32
-	Addresses []AddressRange `json:"addresses"`
 }
 
 // L2Advertisement says that pools are announced on the LAN: IPv4 addresses by ARP, IPv6 addresses by NDP.
@@ -216,13 +195,4 @@ type SpeakerSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-}
-
-// Texts returns the pool's addresses as they are written.
-func (p IPPool) Texts() []string {
-	texts := make([]string, 0, len(p.Addresses))
-	for _, a := range p.Addresses {
-		texts = append(texts, string(a))
-	}
-	return texts
 }

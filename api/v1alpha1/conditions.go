@@ -68,8 +68,17 @@ const (
 	ReasonAddressMoved = "AddressMoved"
 	// ReasonNodeLost says, of a pod that is not ready and in an Event, that nothing of its node answers the others.
 	ReasonNodeLost = "NodeLost"
+	// ReasonAllocated says, in a Service's condition, that it has all that it asks for.
+	ReasonAllocated = "Allocated"
+	// ReasonStatusContested says that somebody else keeps changing a Service's status.
+	ReasonStatusContested = "StatusContested"
+	// ReasonIPPoolFillsUp says, in an Event, how much of a pool is in use.
+	ReasonIPPoolFillsUp = "IPPoolFillsUp"
 	// ReasonComplete says that no change is under way.
 	ReasonComplete = "Complete"
 	// ReasonAsExpected says that nothing needs a person.
 	ReasonAsExpected = "AsExpected"
 )
+
+// ServiceAllocated is the type of the condition that Lanyard writes into the status of a Service: whether it has an address, and why not.
+const ServiceAllocated = "networking.lanyard.dev/Allocated"

@@ -7,6 +7,19 @@ const (
 	AllocatedAnnotation = "networking.lanyard.dev/allocated"
 )
 
+// The annotations by which a Service asks for addresses. MetalLB's of the same meaning, under either of its prefixes, are read too.
+const (
+	// IPPoolAnnotation names the pool to get addresses from.
+	IPPoolAnnotation = "networking.lanyard.dev/ip-pool"
+	// IPsAnnotation is the address wanted, or one of each family, with a comma between them.
+	IPsAnnotation = "networking.lanyard.dev/ips"
+	// SharingKeyAnnotation lets Services with the same value have one address, if they have no port in common.
+	SharingKeyAnnotation = "networking.lanyard.dev/sharing-key"
+	// SharingNamespacesAnnotation names the namespaces with whose Services this one shares too, with commas between them, or "*" for all. The
+	// others have to name this one's.
+	SharingNamespacesAnnotation = "networking.lanyard.dev/sharing-namespaces"
+)
+
 // The annotations by which the speakers' gossip gets a new key.
 const (
 	// RotateMembershipKeyAnnotation on the ClusterNetworking asks for a new key. Any value that differs from the one before asks anew.

@@ -46,6 +46,10 @@ type NodeNetworkingStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Interfaces []NodeInterface `json:"interfaces,omitempty"`
+	// Gateways are the routers of the node's routes to the other networks, in order. Lanyard does not give their addresses out.
+	// +optional
+	// +listType=set
+	Gateways []string `json:"gateways,omitempty"`
 	// KubeProxy is what kube-proxy on this node says of itself.
 	// +optional
 	KubeProxy NodeKubeProxy `json:"kubeProxy,omitzero"`

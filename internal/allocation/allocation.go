@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 )
@@ -17,9 +18,13 @@ type Entry struct {
 	Pool string
 }
 
-// Ours says whether the Service is of the class that we serve: a load balancer without a class.
-func Ours(svc *corev1.Service) bool {
-	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil
+// Ours says whether the Service is one that we serve: a load balancer of the class that is ours, without one where that is empty; or one that has
+// addresses of ours, whatever is ours now: nobody else answers for them.
+func Ours(svc *corev1.Service, class string) bool {
+	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return false
+	}
+	return ptr.Deref(svc.Spec.LoadBalancerClass, "") == class || len(Addresses(svc)) > 0 && WrittenByUs(svc)
 }
 
 // Addresses returns the addresses in the Service's status. A host name, as cloud load balancers have, is none.

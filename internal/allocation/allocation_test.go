@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 )
@@ -14,17 +15,29 @@ import (
 var compareAddr = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 
 func TestOurs(t *testing.T) {
-	named := "example.com/other"
+	written := []metav1.ManagedFieldsEntry{{Manager: v1alpha1.FieldManager, Subresource: "status",
+		FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`)}}
+	shown := corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "192.168.1.200"}}}}
+	balancer := func(class *string) corev1.ServiceSpec {
+		return corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class}
+	}
 	for name, tc := range map[string]struct {
-		spec corev1.ServiceSpec
-		want bool
+		svc   corev1.Service
+		class string
+		want  bool
 	}{
-		"a load balancer without a class": {spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}, want: true},
-		"a load balancer of a class":      {spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: &named}},
-		"a Service that is none any more": {spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP}},
+		"a load balancer without a class, where no class is ours": {svc: corev1.Service{Spec: balancer(nil)}, want: true},
+		"a load balancer of a class, where no class is ours":      {svc: corev1.Service{Spec: balancer(ptr.To("example.com/other"))}},
+		"a load balancer of our class":                            {svc: corev1.Service{Spec: balancer(ptr.To("lanyard.dev/lan"))}, class: "lanyard.dev/lan", want: true},
+		"a load balancer without a class, where one is ours":      {svc: corev1.Service{Spec: balancer(nil)}, class: "lanyard.dev/lan"},
+		"one that has an address of ours, whatever is ours now": {
+			svc: corev1.Service{ObjectMeta: metav1.ObjectMeta{ManagedFields: written}, Spec: balancer(nil), Status: shown}, class: "lanyard.dev/lan", want: true},
+		"one that has somebody's address, and is not of our class": {svc: corev1.Service{Spec: balancer(nil), Status: shown}, class: "lanyard.dev/lan"},
+		"a Service that is none any more": {
+			svc: corev1.Service{ObjectMeta: metav1.ObjectMeta{ManagedFields: written}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP}, Status: shown}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Ours(&corev1.Service{Spec: tc.spec}); got != tc.want {
+			if got := Ours(&tc.svc, tc.class); got != tc.want {
 				t.Errorf("Ours is %v, want %v", got, tc.want)
 			}
 		})

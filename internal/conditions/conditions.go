@@ -61,6 +61,8 @@ type Facts struct {
 	Clashes []Refusal
 	// Quarantined are sentences about addresses that are given to nobody, because foreign hosts have them.
 	Quarantined []string
+	// Overlaps are sentences about addresses of pools that are given to nobody, because of what they are.
+	Overlaps []string
 	// AddressesError says why assignments could not be written. Empty when they were.
 	AddressesError string
 	Speakers       Speakers
@@ -179,6 +181,9 @@ func clashes(f Facts) string {
 	}
 	if len(f.Quarantined) > 0 {
 		remark += "; not given out: " + first(f.Quarantined, "address")
+	}
+	if len(f.Overlaps) > 0 {
+		remark += "; " + first(f.Overlaps, "overlap")
 	}
 	return remark
 }

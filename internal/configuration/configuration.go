@@ -16,6 +16,8 @@ import (
 type Configuration struct {
 	// Generation is the generation of the ClusterNetworking that it was made from.
 	Generation int64 `json:"generation"`
+	// LoadBalancerClass is that of the Services that are ours; empty: those without one.
+	LoadBalancerClass string `json:"loadBalancerClass,omitempty"`
 	// IPPools are the pools that Services get addresses from.
 	IPPools []v1alpha1.IPPool `json:"ipPools,omitempty"`
 	// L2Advertisements say what is announced, and from where.
@@ -32,9 +34,10 @@ type Configuration struct {
 // object.
 func FromObject(cnet *v1alpha1.ClusterNetworking) Configuration {
 	c := Configuration{
-		Generation:       cnet.Generation,
-		IPPools:          cnet.Spec.IPPools,
-		L2Advertisements: cnet.Spec.L2Advertisements,
+		Generation:        cnet.Generation,
+		LoadBalancerClass: cnet.Spec.LoadBalancerClass,
+		IPPools:           cnet.Spec.IPPools,
+		L2Advertisements:  cnet.Spec.L2Advertisements,
 	}
 	if cnet.Spec.FailureDetection.MarkPodsNotReady == v1alpha1.MarkPodsNotReadyEnabled {
 		c.FailureDetection = cnet.Spec.FailureDetection

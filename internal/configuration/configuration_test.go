@@ -94,7 +94,7 @@ func TestWhereKubeProxyIsAskedStandsThereWhenItIsNotTheDefault(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ doc, wantErr string }{
 		"a field of a newer manager":            {doc: document + "bgpPeers: []\n", wantErr: `unknown field "bgpPeers"`},
-		"a field of a newer manager in a pool":  {doc: strings.Replace(document, "  name: lan-pool", "  name: lan-pool\n  priority: 1", 1), wantErr: `unknown field "priority"`},
+		"a field of a newer manager in a pool":  {doc: strings.Replace(document, "  name: lan-pool", "  name: lan-pool\n  shade: 1", 1), wantErr: `unknown field "shade"`},
 		"a field that stands twice":             {doc: "generation: 3\ngeneration: 4\n", wantErr: `"generation" already set`},
 		"a value of another kind":               {doc: "generation: three\n", wantErr: "cannot unmarshal string"},
 		"a document that was cut off in a text": {doc: `ipPools: [{name: "lan`, wantErr: "yaml: "},

@@ -2,222 +2,249 @@ package ipam
 
 import (
 	"cmp"
-	"fmt"
-	"math/big"
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 )
 
-// Family is an address family.
-type Family int
-
-// The address families.
-const (
-	IPv4 Family = 4
-	IPv6 Family = 6
-)
-
-func (f Family) String() string { return fmt.Sprintf("IPv%d", int(f)) }
-
-func familyOf(a netip.Addr) Family {
-	if a.Is4() {
-		return IPv4
-	}
-	return IPv6
-}
-
-// Need says how many of a request's families have to be served.
-type Need int
-
-// The needs.
-const (
-	// NeedAny serves the families that it can; one is enough (SingleStack, PreferDualStack).
-	NeedAny Need = iota
-	// NeedAll serves every family or none (RequireDualStack).
-	NeedAll
-)
-
-// Standing says what a request may get.
-type Standing int
-
-// The standings.
-const (
-	// Current keeps what it holds and gets what it lacks.
-	Current Standing = iota
-	// Leaving keeps what it holds and gets nothing new: its Service is being deleted.
-	Leaving
-)
-
-// Patience says whether a request takes an address that may be somebody else's.
-type Patience int
-
-// The patiences.
-const (
-	// Hasty takes any address that is not known to be somebody's: it has waited, or nobody can ask.
-	Hasty Patience = iota
-	// Patient takes only addresses for which the LAN was asked.
-	Patient
-)
-
-// Request is what one Service asks for.
-type Request struct {
-	// Service is NAMESPACE/NAME.
-	Service string
-	// Created orders those who wait, and those who claim the same address: the older goes first.
-	Created time.Time
-	// Families are the address families wanted, in the Service's order.
-	Families []Family
-	Need     Need
-	Standing Standing
-	// Patience says whether it waits until the LAN was asked about an address that it would get.
-	Patience Patience
-	// Holds are the addresses that the Service shows already. They are never taken from it.
-	Holds []netip.Addr
-	// Remembers are addresses that the Service once had. While it waits it gets one of them back if the address is in a pool and
-	// nobody has it, before any newcomer is served.
-	Remembers []netip.Addr
-}
-
-// Taken is an address that is not ours to give.
-type Taken struct {
-	Addr netip.Addr
-	// By says by whom, as a person would ("Service default/web", "node k8s-cp-01, interface eth0").
-	By string
-	// Foreign means that it is a host that the cluster knows nothing of.
-	Foreign bool
-}
-
-// Holding is an address that a Service has.
-type Holding struct {
-	Addr netip.Addr
-	// Pool is the pool that holds the address; empty when none does any more.
-	Pool string
-}
-
-// Assignment is all that one Service has after the plan.
-type Assignment struct {
-	Service string
-	// Addresses are in the order of the Service's families.
-	Addresses []Holding
-}
-
-// Reason is why a request was refused, as a machine reads it.
-type Reason string
-
-// The reasons.
-const (
-	NoPool            Reason = "NoPool"
-	PoolExhausted     Reason = "PoolExhausted"
-	FamilyUnavailable Reason = "FamilyUnavailable"
-	// AddressTaken: another Service had it first, and this one gets another.
-	AddressTaken Reason = "AddressTaken"
-	// AddressContested: somebody outside has it too, and the Service keeps it.
-	AddressContested Reason = "AddressContested"
-	// AddressUnverified: the LAN is still being asked whether anybody has the address that it would get.
-	AddressUnverified Reason = "AddressUnverified"
-)
-
-// Refusal says why a Service lacks an address.
-type Refusal struct {
-	Service string
-	Reason  Reason
-	Message string
-}
-
-// Usage is how far a pool is used. What somebody outside has is neither allocated nor available; where that is a foreign host, it is
-// quarantined.
-type Usage struct {
-	Pool                                     string
-	Total, Allocated, Available, Quarantined *big.Int
-}
-
-// Result is a plan: what every Service has, who got nothing and why, and what is left.
-type Result struct {
-	Assignments []Assignment
-	Refusals    []Refusal
-	Pools       []Usage
-}
-
-// Plan gives every request its addresses: first everyone keeps what they hold, the older first where two hold the same; then who
-// lacks something gets the lowest free address of the first pool that has one, the longest-waiting first. The result does not
-// depend on the order of requests, and is in the order of Service names. Verified are the addresses for which the LAN was asked.
-func Plan(pools []Pool, requests []Request, taken []Taken, verified []Range) Result {
-	ordered := slices.SortedFunc(slices.Values(requests), func(a, b Request) int {
-		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Service, b.Service))
-	})
-	p := planner{pools: pools, verified: verified, owners: map[netip.Addr]string{}, foreign: map[netip.Addr]bool{}, next: map[*Range]netip.Addr{}}
-	for _, t := range taken {
-		p.owners[t.Addr] = t.By
-		p.foreign[t.Addr] = t.Foreign
-	}
-	held := make(map[string][]Holding, len(ordered))
+// Plan gives every request its addresses, in phases, each of which goes through the requests from the oldest to the youngest:
+//
+//	keep      what is held stays, with the older where two hold the same and cannot share it
+//	restore   who lacks one gets the address that is reserved for it, or else one that it remembers
+//	complete  who lacks one, or asks for another than it has, gets that: one that it shares, or the lowest free one of the best pool
+//
+// The result does not depend on the order of requests, and is in the order of Service names.
+func Plan(facts Facts) Result {
+	p := newPlanner(facts)
 	var result Result
-	for _, r := range ordered {
-		kept, refusals := p.keep(r)
-		held[r.Service] = kept
-		result.Refusals = append(result.Refusals, refusals...)
+	for i := range p.ordered {
+		result.Refusals = append(result.Refusals, p.keep(int32(i))...)
 	}
-	for _, r := range ordered {
-		held[r.Service] = append(held[r.Service], p.recall(r, held[r.Service])...)
+	for i := range p.ordered {
+		p.restore(int32(i))
 	}
-	for _, r := range ordered {
-		got, refusal := p.complete(r, held[r.Service])
+	result.Assignments = make([]Assignment, 0, len(p.ordered))
+	for i := range p.ordered {
+		got, refusal := p.complete(int32(i))
 		if len(got) > 0 {
-			result.Assignments = append(result.Assignments, Assignment{Service: r.Service, Addresses: got})
+			result.Assignments = append(result.Assignments, Assignment{Service: p.ordered[i].Service, Addresses: got})
 		}
 		if refusal != nil {
 			result.Refusals = append(result.Refusals, *refusal)
 		}
 	}
+	if len(p.needlessly) > 0 {
+		return Plan(p.moved(facts))
+	}
 	slices.SortFunc(result.Assignments, func(a, b Assignment) int { return strings.Compare(a.Service, b.Service) })
 	slices.SortStableFunc(result.Refusals, func(a, b Refusal) int { return strings.Compare(a.Service, b.Service) })
-	result.Pools = p.usage(result.Assignments)
+	result.Pools = p.usage()
 	return result
+}
+
+// moved are the facts where those that drove somebody from an address, and then moved away from it, have moved before.
+func (p *planner) moved(facts Facts) Facts {
+	facts.Requests = slices.Clone(p.ordered)
+	for i, holdings := range p.needlessly {
+		facts.Requests[i].Holds = nil
+		for _, h := range holdings {
+			facts.Requests[i].Holds = append(facts.Requests[i].Holds, h.Addr)
+		}
+	}
+	return facts
+}
+
+// owner is who has an address: a request, by its place, or somebody outside.
+type owner struct {
+	// request is -1 when it is somebody outside; then taken is its place among those.
+	request, taken int32
 }
 
 // planner is the state of one Plan.
 type planner struct {
-	pools    []Pool
-	verified []Range
-	// owners says who has each address that is not free, foreign whether that is a foreign host.
-	owners  map[netip.Addr]string
-	foreign map[netip.Addr]bool
-	// next is, per range, the lowest address that may be free: nothing is freed within a plan, so it only rises.
-	next map[*Range]netip.Addr
+	facts   Facts
+	ordered []Request
+	// places are all ranges of the pools in order, and pools whose they are; spaces are what each pool gives.
+	places []Range
+	pools  []int
+	spaces []space
+	// owners says who has each address that is not free, or had it first; beside who shares it with them.
+	owners map[netip.Addr]owner
+	beside map[netip.Addr][]int32
+	// keyed are the addresses that Services with a sharing key have, in the order in which they got them.
+	keyed map[string][]netip.Addr
+	// reserved are the addresses that are kept for a Service, reservedFor those that each Service should get.
+	reserved    map[netip.Addr]reserved
+	reservedFor map[string][]netip.Addr
+	// kept is what each request has so far: a part of all.
+	kept []span
+	all  []Holding
+	// moving are the requests that ask for another address than they hold.
+	moving map[int32]bool
+	// drove are the requests because of which another lost an address; needlessly what those have now that have moved away from it.
+	drove      map[int32]bool
+	needlessly map[int32][]Holding
 }
 
-// keep returns what the request goes on holding. An address that somebody older, or somebody outside, has is refused.
-func (p *planner) keep(r Request) (kept []Holding, refused []Refusal) {
+// reserved says for whom an address is kept, and why.
+type reserved struct{ service, why string }
+
+// span is a part of the planner's holdings.
+type span struct{ from, to int32 }
+
+func newPlanner(facts Facts) *planner {
+	n := len(facts.Requests)
+	facts.Verified = Merge(facts.Verified)
+	p := &planner{
+		facts: facts, ordered: slices.SortedFunc(slices.Values(facts.Requests), func(a, b Request) int {
+			return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Service, b.Service))
+		}),
+		owners: make(map[netip.Addr]owner, n+len(facts.Taken)), beside: map[netip.Addr][]int32{}, keyed: map[string][]netip.Addr{},
+		reserved: make(map[netip.Addr]reserved, len(facts.Cooling)), reservedFor: map[string][]netip.Addr{},
+		kept: make([]span, n), all: make([]Holding, 0, 2*n), moving: map[int32]bool{},
+		drove: map[int32]bool{}, needlessly: map[int32][]Holding{},
+	}
+	p.place()
+	for i, t := range facts.Taken {
+		p.owners[t.Addr] = owner{request: -1, taken: int32(i)}
+	}
+	for _, c := range facts.Cooling {
+		p.reserved[c.Addr] = reserved{c.Had, "it had it until a moment ago (reuseAfterSeconds)"}
+	}
+	for _, pool := range facts.Pools {
+		for _, r := range pool.Reservations {
+			p.reserved[r.Addr] = reserved{r.For, "it is reserved in pool " + pool.Name}
+			p.reservedFor[r.For] = append(p.reservedFor[r.For], r.Addr)
+		}
+	}
+	return p
+}
+
+// place finds out which addresses the pools give, and where each range is.
+func (p *planner) place() {
+	withheld := make([]Range, 0, len(p.facts.Withheld))
+	for _, w := range p.facts.Withheld {
+		withheld = append(withheld, w.Range)
+	}
+	type placed struct {
+		Range
+		pool int
+	}
+	var places []placed
+	for i := range p.facts.Pools {
+		p.spaces = append(p.spaces, newSpace(&p.facts.Pools[i], withheld))
+		for _, r := range p.facts.Pools[i].Ranges {
+			places = append(places, placed{r, i})
+		}
+	}
+	slices.SortFunc(places, func(a, b placed) int { return a.First.Compare(b.First) })
+	for _, at := range places {
+		p.places, p.pools = append(p.places, at.Range), append(p.pools, at.pool)
+	}
+}
+
+// keep decides what a request goes on holding. What somebody older, or somebody outside, has is refused. An address of a family that the Service
+// has given up itself goes.
+func (p *planner) keep(i int32) (refused []Refusal) {
+	r := &p.ordered[i]
+	from := int32(len(p.all)) //nolint:gosec // there are fewer Services than addresses of IPv4
 	for _, a := range r.Holds {
-		if owner, clash := p.owners[a]; clash {
-			refused = append(refused, Refusal{Service: r.Service, Reason: AddressTaken, Message: fmt.Sprintf(
-				"%s is held by %s too, which had it first: this Service gets another as soon as a pool has one, so change what points to %s", a, owner, a)})
+		if len(r.Families) > 0 && !slices.Contains(r.Families, familyOf(a)) && r.Standing == Current {
 			continue
 		}
-		p.owners[a] = "Service " + r.Service
-		pool, _ := PoolOf(p.pools, a)
-		kept = append(kept, Holding{Addr: a, Pool: pool})
+		if by, why := p.obstacle(r, a); by != "" {
+			refused = append(refused, r.drivenFrom(a, by, why))
+			if o := p.owners[a]; o.request >= 0 {
+				p.drove[o.request] = true
+			}
+			continue
+		}
+		p.take(i, a)
+		pool := p.poolOf(i, a)
+		p.all = append(p.all, Holding{Addr: a, Pool: pool})
+		if r.Standing == Current && r.Invalid == "" && !r.asksFor(a, pool) {
+			p.moving[i] = true
+		}
 	}
-	return kept, refused
+	p.kept[i] = span{from, int32(len(p.all))} //nolint:gosec // as above
+	return refused
 }
 
-// recall gives back what the request remembers, one address per family that it lacks.
-func (p *planner) recall(r Request, held []Holding) (back []Holding) {
-	if r.Standing == Leaving {
-		return nil
+// restore gives back what is reserved for the request or, else, what it remembers: one address per family that it lacks.
+func (p *planner) restore(i int32) {
+	r := &p.ordered[i]
+	reserved := p.reservedFor[r.Service]
+	if r.Standing == Leaving || r.Invalid != "" || len(reserved)+len(r.Remembers) == 0 || len(p.held(i)) >= len(r.Families) {
+		return
 	}
-	for _, a := range r.Remembers {
-		pool, inPool := PoolOf(p.pools, a)
-		_, used := p.owners[a]
-		if !inPool || used || !slices.Contains(r.Families, familyOf(a)) || serves(held, familyOf(a)) || serves(back, familyOf(a)) {
+	back := slices.Clone(p.held(i))
+	give := func(a netip.Addr, admitted bool) {
+		f := familyOf(a)
+		pool, given := p.locate(a)
+		if !given || p.owned(a) || !slices.Contains(r.Families, f) || serves(back, f) || p.keptFor(a, r).service != "" {
+			return
+		}
+		if name := p.facts.Pools[pool].Name; r.asksFor(a, name) && (admitted || p.takesFrom(r, pool) || slices.Contains(r.Wants, a) && slices.Contains(r.Admitted, pool)) {
+			p.take(i, a)
+			back = append(back, Holding{Addr: a, Pool: name})
+		}
+	}
+	for _, a := range reserved {
+		give(a, true) // whoever has made the pool wants it so
+	}
+	for _, h := range r.Remembers {
+		give(h.Addr, false)
+	}
+	p.hold(i, back)
+}
+
+// complete adds what the request lacks to what it holds, or gives it what it asks for instead. The refusal says why something is still lacking.
+func (p *planner) complete(i int32) ([]Holding, *Refusal) {
+	r, held := &p.ordered[i], p.held(i)
+	switch {
+	case r.Standing == Leaving:
+		return held, nil
+	case r.Invalid != "":
+		return held, r.refuse(InvalidRequest, "%s", r.Invalid)
+	}
+	keeps := held
+	if p.moving[i] {
+		keeps = slices.DeleteFunc(slices.Clone(held), func(h Holding) bool { return !r.asksFor(h.Addr, h.Pool) })
+	}
+	picked, lacking := p.pick(r, keeps)
+	if lacking != nil && (p.moving[i] || r.Need == NeedAll) {
+		return held, lacking // what it has is better than nothing
+	}
+	for _, h := range picked {
+		p.take(i, h.Addr)
+	}
+	if len(keeps)+len(picked) == 0 {
+		return nil, lacking
+	}
+	if len(picked) == 0 && len(keeps) == len(held) {
+		return inFamilyOrder(held, r.Families), nil
+	}
+	got := inFamilyOrder(slices.Concat(keeps, picked), r.Families)
+	if p.moving[i] && p.drove[i] {
+		p.needlessly[i] = got
+	}
+	return got, nil
+}
+
+// pick chooses addresses of the families that a request lacks.
+func (p *planner) pick(r *Request, held []Holding) (picked []Holding, lacking *Refusal) {
+	for _, f := range r.Families {
+		if serves(held, f) {
 			continue
 		}
-		p.owners[a] = "Service " + r.Service
-		back = append(back, Holding{Addr: a, Pool: pool})
+		h, refusal := p.choose(r, f)
+		if refusal != nil {
+			lacking = cmp.Or(lacking, refusal)
+			continue
+		}
+		picked = append(picked, h)
 	}
-	return back
+	return picked, lacking
 }
 
 // serves says whether one of the holdings is of the family.
@@ -225,41 +252,11 @@ func serves(held []Holding, f Family) bool {
 	return slices.ContainsFunc(held, func(h Holding) bool { return familyOf(h.Addr) == f })
 }
 
-// complete adds what the request lacks to what it holds. The refusal says why something is still lacking.
-func (p *planner) complete(r Request, held []Holding) ([]Holding, *Refusal) {
-	if r.Standing == Leaving {
-		return held, nil
-	}
-	var (
-		picked  []Holding
-		lacking *Refusal
-	)
-	for _, f := range r.Families {
-		if serves(held, f) {
-			continue
-		}
-		h, refusal := p.lowestFree(f, r)
-		if refusal != nil {
-			lacking = cmp.Or(lacking, refusal)
-			continue
-		}
-		picked = append(picked, h)
-	}
-	if r.Need == NeedAll && lacking != nil {
-		return held, lacking
-	}
-	for _, h := range picked {
-		p.owners[h.Addr] = "Service " + r.Service
-	}
-	all := inFamilyOrder(slices.Concat(held, picked), r.Families)
-	if len(all) > 0 {
-		return all, nil
-	}
-	return nil, lacking
-}
-
 // inFamilyOrder sorts holdings as the families are ordered, those of a family that is not asked for last.
 func inFamilyOrder(all []Holding, families []Family) []Holding {
+	if len(all) < 2 {
+		return all
+	}
 	rank := func(h Holding) int {
 		if at := slices.Index(families, familyOf(h.Addr)); at >= 0 {
 			return at
@@ -267,99 +264,5 @@ func inFamilyOrder(all []Holding, families []Family) []Holding {
 		return len(families)
 	}
 	slices.SortStableFunc(all, func(a, b Holding) int { return cmp.Compare(rank(a), rank(b)) })
-	return all
-}
-
-// lowestFree returns the lowest free address of the first pool that has one of the family.
-func (p *planner) lowestFree(f Family, r Request) (Holding, *Refusal) {
-	service := r.Service
-	var full []string
-	for i := range p.pools {
-		pool := &p.pools[i]
-		if !pool.has(f) {
-			continue
-		}
-		for j := range pool.Ranges {
-			a, ok := p.lowestFreeIn(&pool.Ranges[j], f)
-			if ok && r.Patience == Patient && !slices.ContainsFunc(p.verified, func(v Range) bool { return v.Contains(a) }) {
-				return Holding{}, &Refusal{Service: service, Reason: AddressUnverified, Message: fmt.Sprintf(
-					"%s is next, and the speakers are asking the LAN whether anybody has it", a)}
-			}
-			if ok {
-				return Holding{Addr: a, Pool: pool.Name}, nil
-			}
-		}
-		full = append(full, pool.Name)
-	}
-	switch {
-	case len(p.pools) == 0:
-		return Holding{}, &Refusal{Service: service, Reason: NoPool, Message: "there is no pool: add one under spec.ipPools of ClusterNetworking \"cluster\""}
-	case len(full) == 0:
-		return Holding{}, &Refusal{Service: service, Reason: FamilyUnavailable, Message: fmt.Sprintf(
-			"no pool has %s addresses: add a range to spec.ipPools, or ask for the other family in the Service's ipFamilies", f)}
-	default:
-		return Holding{}, &Refusal{Service: service, Reason: PoolExhausted, Message: fmt.Sprintf(
-			"every %s address of pool %s is in use%s: add a range to spec.ipPools, or delete a Service that is not needed", f, strings.Join(full, ", "),
-			p.byForeigners(f))}
-	}
-}
-
-// byForeigners says how many addresses of a family foreign hosts have; nothing when they have none.
-func (p *planner) byForeigners(f Family) string {
-	n := 0
-	for a, foreign := range p.foreign {
-		if _, pooled := PoolOf(p.pools, a); foreign && pooled && familyOf(a) == f {
-			n++
-		}
-	}
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (%d by foreign hosts, see status.quarantinedIPs)", n)
-}
-
-// lowestFreeIn returns the lowest free address of the range, and remembers how far it looked.
-func (p *planner) lowestFreeIn(r *Range, f Family) (netip.Addr, bool) {
-	if familyOf(r.First) != f {
-		return netip.Addr{}, false
-	}
-	a, looked := p.next[r]
-	if !looked {
-		a = r.First
-	}
-	for ; a.IsValid() && r.Contains(a); a = a.Next() {
-		if _, used := p.owners[a]; !used {
-			p.next[r] = a
-			return a, true
-		}
-	}
-	p.next[r] = a
-	return netip.Addr{}, false
-}
-
-// usage counts each pool: what Services have after the plan, and what nobody has at all.
-func (p *planner) usage(assignments []Assignment) []Usage {
-	allocated := map[string]int64{}
-	for _, a := range assignments {
-		for _, h := range a.Addresses {
-			allocated[h.Pool]++
-		}
-	}
-	var all []Usage
-	for _, pool := range p.pools {
-		owned, foreign := int64(0), int64(0)
-		for a := range p.owners {
-			if !pool.Contains(a) {
-				continue
-			}
-			owned++
-			if p.foreign[a] {
-				foreign++
-			}
-		}
-		u := Usage{Pool: pool.Name, Total: pool.Size(), Allocated: big.NewInt(allocated[pool.Name]), Quarantined: big.NewInt(foreign)}
-		u.Available = new(big.Int).Sub(u.Total, big.NewInt(owned))
-		all = append(all, u)
-	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -89,4 +90,52 @@ func Intervals(addrs []netip.Addr) []Range {
 	return all
 }
 
+// Merge returns what is in any of the ranges, as ranges in order that neither overlap nor touch.
+func Merge(ranges []Range) []Range {
+	var all []Range
+	for _, r := range slices.SortedFunc(slices.Values(ranges), func(a, b Range) int { return a.First.Compare(b.First) }) {
+		last := len(all) - 1
+		if last >= 0 && (all[last].Overlaps(r) || all[last].Last.Next() == r.First && all[last].First.Is4() == r.First.Is4()) {
+			if all[last].Last.Less(r.Last) {
+				all[last].Last = r.Last
+			}
+			continue
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// Subtract returns the ranges without what others have of them, in order. The ranges are in order and do not overlap; the others may be any.
+func Subtract(ranges, others []Range) []Range {
+	others = slices.SortedFunc(slices.Values(others), func(a, b Range) int { return a.First.Compare(b.First) })
+	var left []Range
+	for _, r := range ranges {
+		rest, any := r, true
+		for _, o := range others {
+			if !any || !rest.Overlaps(o) {
+				continue
+			}
+			if rest.First.Less(o.First) {
+				left = append(left, Range{First: rest.First, Last: o.First.Prev()})
+			}
+			if any = o.Last.Less(rest.Last); any {
+				rest.First = o.Last.Next()
+			}
+		}
+		if any {
+			left = append(left, rest)
+		}
+	}
+	return left
+}
+
 func (r Range) String() string { return r.First.String() + "-" + r.Last.String() }
+
+// Text is the range as a person would write it: one address as that.
+func (r Range) Text() string {
+	if r.First == r.Last {
+		return r.First.String()
+	}
+	return r.String()
+}

@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -96,6 +97,50 @@ func addrs(texts ...string) []netip.Addr {
 	var all []netip.Addr
 	for _, text := range texts {
 		all = append(all, netip.MustParseAddr(text))
+	}
+	return all
+}
+
+func TestSubtract(t *testing.T) {
+	for name, tc := range map[string]struct{ from, what, want string }{
+		"nothing":                         {"10.0.0.0-10.0.0.9", "", "10.0.0.0-10.0.0.9"},
+		"from the middle":                 {"10.0.0.0-10.0.0.9", "10.0.0.3-10.0.0.4", "10.0.0.0-10.0.0.2 10.0.0.5-10.0.0.9"},
+		"the ends":                        {"10.0.0.0-10.0.0.9", "10.0.0.8-10.0.0.20 9.0.0.0-10.0.0.0", "10.0.0.1-10.0.0.7"},
+		"all":                             {"10.0.0.0-10.0.0.9", "10.0.0.0/24", ""},
+		"all of one, and part of another": {"10.0.0.0-10.0.0.9 10.0.0.20-10.0.0.29", "10.0.0.0-10.0.0.25", "10.0.0.26-10.0.0.29"},
+		"the last address that there is":  {"255.255.255.254-255.255.255.255", "255.255.255.255-255.255.255.255", "255.255.255.254-255.255.255.254"},
+		"what overlaps itself":            {"10.0.0.0-10.0.0.9", "10.0.0.2-10.0.0.6 10.0.0.3-10.0.0.4", "10.0.0.0-10.0.0.1 10.0.0.7-10.0.0.9"},
+		"another family":                  {"10.0.0.0-10.0.0.9 fd00::-fd00::9", "::/0", "10.0.0.0-10.0.0.9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(ranges(t, tc.want), Subtract(ranges(t, tc.from), ranges(t, tc.what)), compareAddr); diff != "" {
+				t.Errorf("left (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMerge(t *testing.T) {
+	for name, tc := range map[string]struct{ of, want string }{
+		"nothing":               {"", ""},
+		"neighbours":            {"10.0.0.5-10.0.0.9 10.0.0.0-10.0.0.4", "10.0.0.0-10.0.0.9"},
+		"one within another":    {"10.0.0.0/24 10.0.0.4-10.0.0.5 10.0.0.9-10.0.0.9", "10.0.0.0-10.0.0.255"},
+		"some that are apart":   {"10.0.0.6-10.0.0.9 10.0.0.0-10.0.0.4", "10.0.0.0-10.0.0.4 10.0.0.6-10.0.0.9"},
+		"the ends of the world": {"255.255.255.0-255.255.255.255 ::/127", "255.255.255.0-255.255.255.255 ::-::1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(ranges(t, tc.want), Merge(ranges(t, tc.of)), compareAddr); diff != "" {
+				t.Errorf("merged (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// ranges reads some, with spaces between them.
+func ranges(t *testing.T, text string) (all []Range) {
+	t.Helper()
+	for _, one := range strings.Fields(text) {
+		all = append(all, mustRange(t, one))
 	}
 	return all
 }

@@ -71,7 +71,7 @@ func (s source) snapshot(ctx context.Context, self string, in settings, members 
 			return snapshot{}, fmt.Errorf("listing %s: %w", what, err)
 		}
 	}
-	snap.services = servicesOf(services.Items, endpointSlices.Items)
+	snap.services = servicesOf(services.Items, endpointSlices.Items, in.LoadBalancerClass)
 	for i := range nodes.Items {
 		snap.nodes = append(snap.nodes, nodeOf(&nodes.Items[i]))
 	}
@@ -82,7 +82,14 @@ func (s source) snapshot(ctx context.Context, self string, in settings, members 
 func poolsOf(c configuration.Configuration) ([]ipam.Pool, error) {
 	var texts []ipam.PoolText
 	for _, p := range c.IPPools {
-		texts = append(texts, ipam.PoolText{Name: p.Name, Addresses: p.Texts()})
+		text := ipam.PoolText{Name: p.Name}
+		for _, a := range p.Addresses {
+			text.Addresses = append(text.Addresses, string(a))
+		}
+		for _, a := range p.Exclude {
+			text.Exclude = append(text.Exclude, string(a))
+		}
+		texts = append(texts, text)
 	}
 	pools, problems := ipam.ParsePools(texts)
 	if len(problems) > 0 {
@@ -131,8 +138,8 @@ func nodeOf(n *corev1.Node) node {
 	return facts
 }
 
-// servicesOf returns the load balancers without a class that show addresses, in the order of names.
-func servicesOf(services []corev1.Service, endpointSlices []discoveryv1.EndpointSlice) []service {
+// servicesOf returns the load balancers of a class, none where it is empty, that show addresses, in the order of names.
+func servicesOf(services []corev1.Service, endpointSlices []discoveryv1.EndpointSlice, class string) []service {
 	endpoints := map[string][]discoveryv1.Endpoint{}
 	for i := range endpointSlices {
 		es := &endpointSlices[i]
@@ -142,7 +149,7 @@ func servicesOf(services []corev1.Service, endpointSlices []discoveryv1.Endpoint
 	var all []service
 	for i := range services {
 		svc := &services[i]
-		if !allocation.Ours(svc) {
+		if !allocation.Ours(svc, class) {
 			continue
 		}
 		s := service{

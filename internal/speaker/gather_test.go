@@ -92,7 +92,7 @@ func TestServicesOf(t *testing.T) {
 	got := servicesOf(services, []discoveryv1.EndpointSlice{
 		*slice("local-4", "local", endpoint("a", nil, nil)), *slice("local-6", "local", endpoint("b", nil, nil)),
 		*slice("given-4", "given", endpoint("c", nil, nil)),
-	})
+	}, "")
 	want := []service{
 		{name: "ns/foreign", addrs: addrs("10.9.9.8")},
 		{name: "ns/given", addrs: addrs("10.9.9.9", "192.168.1.200"), draining: map[netip.Addr]string{

@@ -51,7 +51,8 @@ func (s *Speaker) act(ctx context.Context, r *responders, interfaces []links.Int
 	if err != nil {
 		return errors.Join(configErr, err)
 	}
-	s.listen(r, snap, interfaces, around, now)
+	seen.gateways = s.gateways()
+	s.listen(r, snap, interfaces, seen.gateways, around, now)
 	seen.foreign, seen.free = s.lookout.found()
 	seen.silent = s.silence.found()
 	verdicts := decide(snap)
@@ -65,8 +66,8 @@ func (s *Speaker) act(ctx context.Context, r *responders, interfaces []links.Int
 }
 
 // listen sets what the responders listen to, and whom the tasks beside the loop ask.
-func (s *Speaker) listen(r *responders, snap snapshot, interfaces []links.Interface, around neighbours, now time.Time) {
-	hosts := hostsAround(interfaces, s.gateways(), snap)
+func (s *Speaker) listen(r *responders, snap snapshot, interfaces []links.Interface, gateways []netip.Addr, around neighbours, now time.Time) {
+	hosts := hostsAround(interfaces, gateways, snap)
 	s.around.watch(hosts, r.asker())
 	suspects := s.silence.watch(suspectsOf(snap, s.inForce.FailureDetection, interfaces), r.asker(), now)
 	r.hear(listened(snap), slices.Concat(hosts, suspects), now)

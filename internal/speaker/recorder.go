@@ -152,7 +152,7 @@ func (r *recorder) answers(ctx context.Context) bool {
 	return client.IgnoreNotFound(err) == nil
 }
 
-// lasting returns what is decided from, in the order of names: the Services of ours with addresses, the endpoints of those for which they
+// lasting returns what is decided from, in the order of names: the load balancers with addresses, the endpoints of those for which they
 // matter, the nodes, and the configuration, each without what changes at every write and says nothing.
 func (s source) lasting(ctx context.Context) (laststate.State, error) {
 	var (
@@ -176,7 +176,7 @@ func (s source) lasting(ctx context.Context) (laststate.State, error) {
 	}
 	local := map[string]bool{}
 	for _, svc := range services.Items {
-		if allocation.Ours(&svc) && len(allocation.Addresses(&svc)) > 0 {
+		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && len(allocation.Addresses(&svc)) > 0 {
 			state.Services = append(state.Services, svc)
 			local[svc.Namespace+"/"+svc.Name] = svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 		}

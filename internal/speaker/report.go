@@ -29,6 +29,7 @@ type observation struct {
 	self       string
 	generation int64
 	interfaces []links.Interface
+	gateways   []netip.Addr
 	verdicts   []verdict
 	since      map[netip.Addr]time.Time
 	moves      map[netip.Addr]move
@@ -56,6 +57,9 @@ func statusOf(o observation) v1alpha1.NodeNetworkingStatus {
 			described.Addresses = append(described.Addresses, a.String())
 		}
 		status.Interfaces = append(status.Interfaces, described)
+	}
+	for _, a := range o.gateways {
+		status.Gateways = append(status.Gateways, a.String())
 	}
 	var announced []v1alpha1.AnnouncedIP
 	var unannounced []v1alpha1.UnannouncedIP

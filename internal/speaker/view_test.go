@@ -80,7 +80,7 @@ func TestTheLastStateHasAllThatIsDecidedFrom(t *testing.T) {
 	v := &view{caches: fake.NewFakeClient()}
 	v.last.Store(&recalled{state: state})
 	want := factsOf(t, cluster)
-	options := cmp.Options{compareValues, cmp.AllowUnexported(settings{}, snapshot{}), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })}
+	options := cmp.Options{compareValues, cmp.AllowUnexported(settings{}, snapshot{})}
 	if len(want.Snapshot.services) != 3 || len(want.Snapshot.nodes) != 2 || len(want.Peers) != 1 {
 		t.Fatalf("the cluster of this test is not as it was meant: %+v", want)
 	}
@@ -154,7 +154,7 @@ func TestLasting(t *testing.T) {
 	for _, es := range after.EndpointSlices {
 		kept = append(kept, es.Name)
 	}
-	if diff := cmp.Diff([]string{"given", "local", "plain", "local-4"}, kept); diff != "" {
+	if diff := cmp.Diff([]string{"classy", "given", "local", "plain", "local-4"}, kept); diff != "" {
 		t.Errorf("Services and EndpointSlices that are kept (-want +got):\n%s", diff)
 	}
 }
