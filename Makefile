@@ -35,6 +35,10 @@ manifests: $(BIN)/controller-gen ## Generate the CRDs and the manager's roles.
 generate: $(BIN)/controller-gen ## Generate the API's deep copies.
 	$(BIN)/controller-gen object paths=./api/...
 
+.PHONY: plugin
+plugin: ## Build the kubectl plugin: put bin/kubectl-lanyard into your PATH.
+	go build -ldflags "-s -w" -o $(BIN)/ ./cmd/kubectl-lanyard
+
 .PHONY: fmt
 fmt: ## Format the code.
 	gofmt -w $$(git ls-files '*.go')

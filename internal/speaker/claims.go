@@ -15,10 +15,12 @@ type claims struct {
 	known map[netip.Addr]*known
 	// ends is when an answer of the wire is due.
 	ends time.Time
-	// cutOff says that too few others are heard, doubted is when the wire was asked for that reason and last about which address.
-	cutOff  bool
-	doubted time.Time
-	last    netip.Addr
+	// cutOff says that too few others are heard, doubted is when the wire was asked for that reason and last about which address; relieved when
+	// somebody was seen to have taken one over.
+	cutOff   bool
+	doubted  time.Time
+	last     netip.Addr
+	relieved time.Time
 }
 
 // known is what is known of an address.

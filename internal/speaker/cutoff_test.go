@@ -79,6 +79,33 @@ func TestDoubtsGoRound(t *testing.T) {
 	}
 }
 
+// TestWhoIsRelievedOfOneAsksAboutAll, within a tenth of a second, and about some at a time a second later.
+func TestWhoIsRelievedOfOneAsksAboutAll(t *testing.T) {
+	var verdicts []verdict
+	for i := range 1000 {
+		verdicts = append(verdicts, held(fmt.Sprintf("10.0.%d.%d", i/250, i%250+1), "w1", "eth0"))
+	}
+	c, now, lost := newClaims(), time.Unix(9, 0), netip.MustParseAddr("10.0.0.1")
+	c.cutOff = true
+	c.known[lost] = &known{claim: election.Claim{Epoch: 3, Stage: election.Held}}
+	c.doubts(verdicts, now)
+	c.see(map[responder.Sighting]bool{{Addr: lost, MAC: stranger, Kind: responder.Claimed}: true}, lan, now)
+	asked := map[netip.Addr]bool{}
+	for range 5 {
+		now = now.Add(c.retryIn(now))
+		for _, v := range c.doubts(verdicts[1:], now) {
+			asked[v.addr] = true
+		}
+	}
+	if len(asked) != 999 || now.Sub(time.Unix(9, 0)) > 100*time.Millisecond {
+		t.Errorf("%d of 999 were asked about after %v", len(asked), now.Sub(time.Unix(9, 0)))
+	}
+	now = now.Add(relievedFor)
+	if got := len(c.doubts(verdicts[1:], now)); got != doubtAtOnce {
+		t.Errorf("%d were asked about at once a second later, want %d", got, doubtAtOnce)
+	}
+}
+
 // TestAnOffererMayAnswer: its answers keep nobody from taking over what it offers, however often the wire is asked meanwhile.
 func TestAnOffererMayAnswer(t *testing.T) {
 	addr := netip.MustParseAddr("192.168.1.200")

@@ -20,11 +20,23 @@ const (
 )
 
 // While this node hears so few others that it may be cut off, it asks the wire every doubtEvery whether somebody else answers for what it
-// has, for doubtAtOnce addresses at a time: once it is connected again, it lets go before gossip has found the others.
+// has, for doubtAtOnce addresses at a time: once it is connected again, it lets go before gossip has found the others. When somebody does for one
+// address, it asks about all others within a moment, for relievedFor.
 const (
-	doubtEvery  = 100 * time.Millisecond
-	doubtAtOnce = 20
+	doubtEvery     = 100 * time.Millisecond
+	doubtAtOnce    = 20
+	relievedEvery  = 20 * time.Millisecond
+	relievedAtOnce = 200
+	relievedFor    = time.Second
 )
+
+// doubting is how often the wire is asked while this node may be cut off, and about how many addresses at a time.
+func (c *claims) doubting(now time.Time) (every time.Duration, atOnce int) {
+	if now.Sub(c.relieved) < relievedFor {
+		return relievedEvery, relievedAtOnce
+	}
+	return doubtEvery, doubtAtOnce
+}
 
 // neighbours are the hardware addresses of this node, by interface, and those of the speakers that are heard, with what each claims.
 type neighbours struct {
@@ -73,7 +85,7 @@ func (c *claims) see(seen map[responder.Sighting]bool, around neighbours, now ti
 		case k.claim.Stage == election.Offered && claimed && heard && peer.Claims[sighting.Addr].Epoch > k.claim.Epoch:
 			k.claim = election.Claim{} // it is taken over by whom gossip said to take it: that it has it, gossip may say later
 		case k.claim.Stage == election.Held && claimed && c.cutOff && !heard:
-			k.claim = election.Claim{} // those who hear each other have taken it over
+			k.claim, c.relieved = election.Claim{}, now // those who hear each other have taken it over
 		case k.claim.Stage == election.Held && claimed && now.Sub(k.announced) >= pauseOf(heard):
 			k.announced = now
 			again = append(again, sighting.Addr)
@@ -138,7 +150,8 @@ func (c *claims) due(verdicts []verdict, around neighbours, now time.Time) (ask 
 
 // doubts returns the addresses of which the wire is to be asked because this node may be cut off: all in turn.
 func (c *claims) doubts(verdicts []verdict, now time.Time) (ask []verdict) {
-	if !c.cutOff || now.Sub(c.doubted) < doubtEvery {
+	every, atOnce := c.doubting(now)
+	if !c.cutOff || now.Sub(c.doubted) < every {
 		return nil
 	}
 	c.doubted = now
@@ -154,7 +167,7 @@ func (c *claims) doubts(verdicts []verdict, now time.Time) (ask []verdict) {
 		}
 		return 1
 	})
-	for i := range min(len(held), doubtAtOnce) {
+	for i := range min(len(held), atOnce) {
 		ask = append(ask, held[(next+i)%len(held)])
 	}
 	if len(ask) > 0 {
@@ -176,8 +189,8 @@ func (c *claims) retryIn(now time.Time) time.Duration {
 	if !c.ends.IsZero() {
 		next = max(0, c.ends.Sub(now))
 	}
-	if c.cutOff && len(c.known) > 0 {
-		next = min(next, doubtEvery)
+	if every, _ := c.doubting(now); c.cutOff && len(c.known) > 0 {
+		next = min(next, every)
 	}
 	return next
 }
