@@ -114,6 +114,11 @@ bench-costs: bench-ready ## Measure what a speaker costs, at rest and under ARP 
 	$(BENCH_LAB) exec k8s-ops -- $(BIN)/failover --lab=$(BIN)/lab --lab-name=bench --root=$(CURDIR) --out=$(CURDIR)/test/bench/results --costs \
 	  --metallb-crds="$$(go -C $(PEERS) list -m -f '{{.Dir}}' go.universe.tf/metallb)/config/crd/bases" --products=$(BENCH_PRODUCTS) --vips=$(BENCH_VIPS)
 
+.PHONY: bench-takeover
+bench-takeover: bench-ready plugin ## Have Lanyard take over from a running MetalLB on the benchmark's lab, and see that no address changes.
+	$(BENCH_LAB) exec k8s-ops -- $(BIN)/failover --lab=$(BIN)/lab --lab-name=bench --root=$(CURDIR) --out=$(CURDIR)/test/bench/results --takeover \
+	  --metallb-crds="$$(go -C $(PEERS) list -m -f '{{.Dir}}' go.universe.tf/metallb)/config/crd/bases" --products=metallb --vips=$(BENCH_VIPS)
+
 .PHONY: bench-ready
 bench-ready: images build-installer
 	$(BENCH_LAB) up --nodes $(BENCH_NODES)

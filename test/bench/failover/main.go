@@ -46,6 +46,8 @@ func run(ctx context.Context) error {
 	case o.disturbed > 0:
 		b.product = o.products[0]
 		return b.disturb(ctx)
+	case o.takeover:
+		return b.eachProduct(ctx, "taking over from %s: %w", b.takeOver)
 	case o.costs:
 		return b.eachProduct(ctx, "measuring what %s costs: %w", b.costs)
 	default:

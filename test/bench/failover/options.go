@@ -27,6 +27,8 @@ type options struct {
 	summarize      bool
 	// costs says that it is measured what the speakers cost instead.
 	costs bool
+	// takeover says that it is measured instead what a client sees while Lanyard takes over from MetalLB.
+	takeover bool
 	// disturbed is how many faults are inflicted at random instead, and seed that of their order.
 	disturbed int
 	seed      uint64
@@ -55,6 +57,7 @@ func parseOptions(args []string) (options, error) {
 	set.IntVar(&o.disturbed, "disturb", 0, "inflict so many faults at random instead, and judge who claims the addresses")
 	set.Uint64Var(&o.seed, "seed", 1, "the seed of their order")
 	set.BoolVar(&o.costs, "costs", false, "measure instead what the speakers cost")
+	set.BoolVar(&o.takeover, "takeover", false, "have Lanyard take over from MetalLB instead, and judge what a client sees")
 	set.BoolVar(&o.summarize, "summarize", false, "only sum up the results that are there")
 	if err := set.Parse(args); err != nil {
 		return o, fmt.Errorf("reading the flags: %w", err)
