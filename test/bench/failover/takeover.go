@@ -27,8 +27,10 @@ func (b *bench) takeOver(ctx context.Context) error {
 	if b.product.name != "metallb" {
 		return errors.New("--takeover is from metallb: name it in --products")
 	}
-	if err := removeLanyard(ctx, b); err != nil {
-		return err
+	for _, p := range everyProduct { // also MetalLB, which an earlier one has left without its controller
+		if err := p.remove(ctx, b); err != nil {
+			return fmt.Errorf("removing %s: %w", p.name, err)
+		}
 	}
 	if err := b.prepare(ctx); err != nil {
 		return fmt.Errorf("preparing the lab: %w", err)
