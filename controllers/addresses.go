@@ -180,7 +180,8 @@ type addressState struct {
 
 // facts are what is planned from.
 func (s addressState) facts() ipam.Facts {
-	return ipam.Facts{Pools: s.rules.pools, Requests: s.demand.requests, Taken: s.demand.taken, Withheld: s.withheld, Verified: s.demand.verified}
+	return ipam.Facts{Pools: s.rules.pools, Requests: s.demand.requests, Taken: s.demand.taken, Withheld: s.withheld,
+		Verified: s.demand.verified, Links: linksOf(s.nodes)}
 }
 
 // soonest returns the shorter of two times, of which zero is never.

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"net/netip"
@@ -81,6 +82,35 @@ func verifiedBy(nodes []v1alpha1.NodeNetworking) []ipam.Range {
 		for _, text := range n.Status.Free {
 			if r, err := ipam.ParseRange(text); err == nil {
 				all = append(all, r)
+			}
+		}
+	}
+	return all
+}
+
+// everywhere are all addresses.
+var everywhere = []ipam.Range{
+	{First: netip.IPv4Unspecified(), Last: netip.AddrFrom4([4]byte{255, 255, 255, 255})},
+	{First: netip.IPv6Unspecified(), Last: netip.AddrFrom16([16]byte(bytes.Repeat([]byte{255}, 16)))},
+}
+
+// linksOf returns the subnets of the nodes' interfaces: there the LAN can be asked about an address. While no speaker has reported, that may be
+// anywhere. Text that is no prefix is none.
+func linksOf(nodes []v1alpha1.NodeNetworking) []ipam.Range {
+	if len(nodes) == 0 {
+		return everywhere
+	}
+	var all []ipam.Range
+	for _, n := range nodes {
+		for _, i := range n.Status.Interfaces {
+			for _, text := range i.Addresses {
+				p, err := netip.ParsePrefix(text)
+				if err != nil || i.Carrier != v1alpha1.CarrierUp {
+					continue
+				}
+				if r, err := ipam.ParseRange(p.Masked().String()); err == nil && !slices.Contains(all, r) {
+					all = append(all, r)
+				}
 			}
 		}
 	}

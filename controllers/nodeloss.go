@@ -17,9 +17,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -30,7 +32,8 @@ import (
 )
 
 // NodeLossReconciler says of the pods of lost nodes that they are not ready, where that is asked for, so that Services leave them out long before
-// Kubernetes itself finds that the node is lost.
+// Kubernetes itself finds that the node is lost. It runs in every manager, not in the one that leads alone: that one may be on the lost node, and the
+// next leads after fifteen seconds. What two do at once, the API server lets one do.
 type NodeLossReconciler struct {
 	client   client.Client
 	live     client.Reader
@@ -55,8 +58,15 @@ func (r *NodeLossReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("nodeloss").
 		Watches(&v1alpha1.ClusterNetworking{}, toSingleton, builder.WithPredicates(specChanged)).
 		Watches(&v1alpha1.NodeNetworking{}, toSingleton, builder.WithPredicates(silenceChanged)).
-		WithOptions(singleWorker).
+		WithOptions(inEveryManager()).
 		Complete(r)
+}
+
+// inEveryManager is singleWorker that does not wait for the lead.
+func inEveryManager() controller.Options {
+	o := singleWorker
+	o.NeedLeaderElection = ptr.To(false)
+	return o
 }
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
@@ -177,6 +187,9 @@ func notReady(pod *corev1.Pod, loss nodeloss.Loss, now time.Time) (client.Patch,
 
 // report tells what was done about a lost node.
 func (r *NodeLossReconciler) report(ctx context.Context, cnet *v1alpha1.ClusterNetworking, loss nodeloss.Loss, pods int, err error) {
+	if pods == 0 && err == nil {
+		return // another manager was faster, or there are none
+	}
 	r.pods.Add(float64(pods))
 	logf.FromContext(ctx).Info("marked the pods of a lost node", "node", loss.Node, "pods", pods, "why", loss.Message(), "complete", err == nil)
 	if err != nil {

@@ -7,9 +7,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -80,10 +82,10 @@ var _ = Describe("The pods of a lost node", func() {
 
 	BeforeEach(func(ctx SpecContext) {
 		rack(ctx, "rack-a", "rack-b", "rack-c")
-		DeferCleanup(startManager(false))
 	})
 
 	It("are marked not ready once most speakers say that nothing of it answers, and no other pod is", func(ctx SpecContext) {
+		DeferCleanup(startManager(false))
 		create(ctx, tutorial(marking))
 		loses(ctx, "rack-a", "rack-c")
 		Consistently(readiness("rack-c")).WithContext(ctx).Should(Equal(ready), "one of three is not most")
@@ -104,6 +106,7 @@ var _ = Describe("The pods of a lost node", func() {
 	})
 
 	It("are left to a kubelet that says otherwise, until the node is lost anew", func(ctx SpecContext) {
+		DeferCleanup(startManager(false))
 		create(ctx, tutorial(marking))
 		loses(ctx, "rack-a", "rack-c")
 		loses(ctx, "rack-b", "rack-c")
@@ -120,6 +123,7 @@ var _ = Describe("The pods of a lost node", func() {
 	})
 
 	It("stay as they are where that is not asked for, and are marked once it is", func(ctx SpecContext) {
+		DeferCleanup(startManager(false))
 		cnet := tutorial()
 		create(ctx, cnet)
 		loses(ctx, "rack-a", "rack-c")
@@ -129,7 +133,21 @@ var _ = Describe("The pods of a lost node", func() {
 		Eventually(readiness("rack-c")).WithContext(ctx).Should(Equal(marked))
 	})
 
+	It("are marked by a manager that does not lead, too: the one that does may be on the lost node", func(ctx SpecContext) {
+		now := metav1.NowMicro()
+		create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "lanyard-manager"},
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("one that is lost"), LeaseDurationSeconds: ptr.To(int32(3600)), AcquireTime: &now, RenewTime: &now}})
+		leads, stop := startElected(true)
+		DeferCleanup(stop)
+		create(ctx, tutorial(marking))
+		loses(ctx, "rack-a", "rack-c")
+		loses(ctx, "rack-b", "rack-c")
+		Eventually(readiness("rack-c")).WithContext(ctx).Should(Equal(marked))
+		Expect(leads).NotTo(BeClosed())
+	})
+
 	It("stay as they are while the object is paused", func(ctx SpecContext) {
+		DeferCleanup(startManager(false))
 		create(ctx, tutorial(marking, func(s *v1alpha1.ClusterNetworkingSpec) { s.ManagementState = v1alpha1.Paused }))
 		loses(ctx, "rack-a", "rack-c")
 		loses(ctx, "rack-b", "rack-c")

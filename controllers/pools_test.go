@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,5 +152,29 @@ func TestWithheld(t *testing.T) {
 	}
 	if diff := cmp.Diff(wantSentences, overlaps(pools, got)); diff != "" {
 		t.Errorf("overlaps (-want +got):\n%s", diff)
+	}
+}
+
+// TestLinks are the subnets in which the LAN can be asked about an address.
+func TestLinks(t *testing.T) {
+	up, down := nodeWith("w1", "eth0", "192.168.1.11/24", "nonsense", "fd00::11/64"), nodeWith("w2", "eth1", "10.0.0.1/24")
+	up.Status.Interfaces[0].Carrier, down.Status.Interfaces[0].Carrier = v1alpha1.CarrierUp, v1alpha1.CarrierDown
+	for name, tc := range map[string]struct {
+		nodes []v1alpha1.NodeNetworking
+		want  string
+	}{
+		"of interfaces with carrier, each once": {[]v1alpha1.NodeNetworking{up, down, up}, "192.168.1.0-192.168.1.255 fd00::-fd00::ffff:ffff:ffff:ffff"},
+		"anywhere, while nobody has reported":   {nil, "0.0.0.0-255.255.255.255 ::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"},
+		"nowhere, where no interface works":     {[]v1alpha1.NodeNetworking{down}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var texts []string
+			for _, r := range linksOf(tc.nodes) {
+				texts = append(texts, r.String())
+			}
+			if diff := cmp.Diff(tc.want, strings.Join(texts, " ")); diff != "" {
+				t.Errorf("links (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -58,9 +58,9 @@ func (p *planner) refuseTaken(r *Request, a netip.Addr, by, why string) *Refusal
 	return r.refuse(AddressTaken, "%s, which this Service asks for, is held by %s: ask for another, or give both the same sharing key", a, by)
 }
 
-// verified returns the holding, unless the request waits until the LAN was asked about it.
+// verified returns the holding, unless the request waits until the LAN was asked about it. About an address that is on no link nobody can ask.
 func (p *planner) verified(r *Request, h Holding) (Holding, *Refusal) {
-	if r.Patience == Patient && !p.owned(h.Addr) && find(p.facts.Verified, h.Addr) < 0 {
+	if r.Patience == Patient && !p.owned(h.Addr) && find(p.facts.Links, h.Addr) >= 0 && find(p.facts.Verified, h.Addr) < 0 {
 		return Holding{}, r.refuse(AddressUnverified, "%s is next, and the speakers are asking the LAN whether anybody has it", h.Addr)
 	}
 	return h, nil
@@ -155,9 +155,9 @@ func (p *planner) keptFor(a netip.Addr, r *Request) reserved {
 func (p *planner) held(i int32) []Holding { return p.all[p.kept[i].from:p.kept[i].to:p.kept[i].to] }
 
 // hold notes what a request has now.
-func (p *planner) hold(i int32, holdings []Holding) {
+func (p *planner) hold(i int32, kept, added []Holding) {
 	from := int32(len(p.all)) //nolint:gosec // there are fewer Services than addresses of IPv4
-	p.all = append(p.all, holdings...)
+	p.all = append(append(p.all, kept...), added...)
 	p.kept[i] = span{from, int32(len(p.all))} //nolint:gosec // as above
 }
 

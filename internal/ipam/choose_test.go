@@ -84,6 +84,7 @@ func TestWhatAServiceAsksFor(t *testing.T) {
 		},
 		"an address that has not been asked for on the LAN": {
 			requests: []Request{patient(asking(wants("a/1", at(1)), forAddrs("192.168.1.202")))},
+			facts:    Facts{Links: []Range{mustRange(t, "192.168.1.0/24")}},
 			wantRefusals: []Refusal{{"a/1", AddressUnverified,
 				"192.168.1.202 is next, and the speakers are asking the LAN whether anybody has it"}},
 		},

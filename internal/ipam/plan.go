@@ -79,6 +79,8 @@ type planner struct {
 	// kept is what each request has so far: a part of all.
 	kept []span
 	all  []Holding
+	// picked are those that were chosen last: one list for all requests.
+	picked []Holding
 	// moving are the requests that ask for another address than they hold.
 	moving map[int32]bool
 	// drove are the requests because of which another lost an address; needlessly what those have now that have moved away from it.
@@ -94,7 +96,7 @@ type span struct{ from, to int32 }
 
 func newPlanner(facts Facts) *planner {
 	n := len(facts.Requests)
-	facts.Verified = Merge(facts.Verified)
+	facts.Verified, facts.Links = Merge(facts.Verified), Merge(facts.Links)
 	p := &planner{
 		facts: facts, ordered: slices.SortedFunc(slices.Values(facts.Requests), func(a, b Request) int {
 			return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Service, b.Service))
@@ -195,7 +197,7 @@ func (p *planner) restore(i int32) {
 	for _, h := range r.Remembers {
 		give(h.Addr, false)
 	}
-	p.hold(i, back)
+	p.hold(i, back, nil)
 }
 
 // complete adds what the request lacks to what it holds, or gives it what it asks for instead. The refusal says why something is still lacking.
@@ -224,15 +226,17 @@ func (p *planner) complete(i int32) ([]Holding, *Refusal) {
 	if len(picked) == 0 && len(keeps) == len(held) {
 		return inFamilyOrder(held, r.Families), nil
 	}
-	got := inFamilyOrder(slices.Concat(keeps, picked), r.Families)
+	p.hold(i, keeps, picked)
+	got := inFamilyOrder(p.held(i), r.Families)
 	if p.moving[i] && p.drove[i] {
 		p.needlessly[i] = got
 	}
 	return got, nil
 }
 
-// pick chooses addresses of the families that a request lacks.
+// pick chooses addresses of the families that a request lacks. They are good until it is called again.
 func (p *planner) pick(r *Request, held []Holding) (picked []Holding, lacking *Refusal) {
+	picked = p.picked[:0]
 	for _, f := range r.Families {
 		if serves(held, f) {
 			continue
@@ -244,6 +248,7 @@ func (p *planner) pick(r *Request, held []Holding) (picked []Holding, lacking *R
 		}
 		picked = append(picked, h)
 	}
+	p.picked = picked
 	return picked, lacking
 }
 

@@ -175,6 +175,11 @@ func TestPlan(t *testing.T) {
 			wantRefusals: []Refusal{{Service: "a/1", Reason: AddressUnverified,
 				Message: "192.168.1.200 is next, and the speakers are asking the LAN whether anybody has it"}},
 		},
+		"who is patient does not wait for an address that is on no link: nobody can ask for it": {
+			pools:           []Pool{{Name: "far", Ranges: []Range{mustRange(t, "203.0.113.0/30")}}},
+			requests:        []Request{patient(wants("a/1", at(1)))},
+			wantAssignments: []Assignment{has("a/1", "far", "203.0.113.0")},
+		},
 		"and gets it then": {
 			pools: tutorial, requests: []Request{patient(wants("a/1", at(1)))}, verified: []Range{mustRange(t, "192.168.1.200-192.168.1.200")},
 			wantAssignments: []Assignment{has("a/1", "lan", "192.168.1.200")},
@@ -192,7 +197,7 @@ func TestPlan(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := planned(Facts{Pools: tc.pools, Requests: tc.requests, Taken: tc.taken, Verified: tc.verified})
+			got := planned(Facts{Pools: tc.pools, Requests: tc.requests, Taken: tc.taken, Verified: tc.verified, Links: []Range{mustRange(t, "192.168.1.0/24")}})
 			if diff := cmp.Diff(tc.wantAssignments, got.Assignments, compareAddr, emptyIsNone); diff != "" {
 				t.Errorf("assignments (-want +got):\n%s", diff)
 			}

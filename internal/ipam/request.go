@@ -138,8 +138,8 @@ type Facts struct {
 	Taken    []Taken
 	Withheld []Withheld
 	Cooling  []Cooling
-	// Verified are the addresses for which the LAN was asked, and nobody answered.
-	Verified []Range
+	// Verified are the addresses for which the LAN was asked, and nobody answered; Links the subnets in which it can be asked.
+	Verified, Links []Range
 }
 
 // Assignment is all that one Service has after the plan.
