@@ -114,6 +114,14 @@ bench-costs: bench-ready ## Measure what a speaker costs, at rest and under ARP 
 	$(BENCH_LAB) exec k8s-ops -- $(BIN)/failover --lab=$(BIN)/lab --lab-name=bench --root=$(CURDIR) --out=$(CURDIR)/test/bench/results --costs \
 	  --metallb-crds="$$(go -C $(PEERS) list -m -f '{{.Dir}}' go.universe.tf/metallb)/config/crd/bases" --products=$(BENCH_PRODUCTS) --vips=$(BENCH_VIPS)
 
+# How many Services wait for addresses.
+BENCH_PENDING ?= 100,1000
+
+.PHONY: bench-allocation
+bench-allocation: bench-ready ## Measure how long Services wait for addresses once there is a pool, and one more next to them, on the benchmark's lab.
+	$(BENCH_LAB) exec k8s-ops -- $(BIN)/failover --lab=$(BIN)/lab --lab-name=bench --root=$(CURDIR) --out=$(CURDIR)/test/bench/results --pending=$(BENCH_PENDING) \
+	  --metallb-crds="$$(go -C $(PEERS) list -m -f '{{.Dir}}' go.universe.tf/metallb)/config/crd/bases" --products=$(BENCH_PRODUCTS)
+
 .PHONY: bench-takeover
 bench-takeover: bench-ready plugin ## Have Lanyard take over from a running MetalLB on the benchmark's lab, and see that no address changes.
 	$(BENCH_LAB) exec k8s-ops -- $(BIN)/failover --lab=$(BIN)/lab --lab-name=bench --root=$(CURDIR) --out=$(CURDIR)/test/bench/results --takeover \

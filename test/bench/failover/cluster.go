@@ -51,6 +51,7 @@ func newBench(ctx context.Context, o options, s store) (*bench, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the cluster: %w", err)
 	}
+	config.QPS = -1 // it is the products that are measured
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("registering API kinds: %w", err)
@@ -154,7 +155,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	if err := b.widen(ctx, workstation); err != nil {
 		return err
 	}
-	if err := b.product.install(ctx, b, pool); err != nil {
+	if err := errors.Join(b.product.install(ctx, b), b.product.give(ctx, b, pool)); err != nil {
 		return fmt.Errorf("installing %s: %w", b.product.name, err)
 	}
 	if err := b.installedReady(ctx); err != nil {

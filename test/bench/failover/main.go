@@ -46,6 +46,8 @@ func run(ctx context.Context) error {
 	case o.disturbed > 0:
 		b.product = o.products[0]
 		return b.disturb(ctx)
+	case len(o.pending) > 0:
+		return b.eachProduct(ctx, "measuring how %s gives out addresses: %w", b.allocations)
 	case o.takeover:
 		return b.eachProduct(ctx, "taking over from %s: %w", b.takeOver)
 	case o.costs:

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -27,6 +28,8 @@ type options struct {
 	summarize      bool
 	// costs says that it is measured what the speakers cost instead.
 	costs bool
+	// pending are how many Services wait for addresses when it is measured instead how long they do.
+	pending []int
 	// takeover says that it is measured instead what a client sees while Lanyard takes over from MetalLB.
 	takeover bool
 	// disturbed is how many faults are inflicted at random instead, and seed that of their order.
@@ -39,7 +42,7 @@ const mostVIPs = 1000
 
 func parseOptions(args []string) (options, error) {
 	var o options
-	var products, faults, placements string
+	var products, faults, placements, pending string
 	set := flag.NewFlagSet("failover", flag.ContinueOnError)
 	set.StringVar(&o.lab.program, "lab", "bin/lab", "the lab program")
 	set.StringVar(&o.lab.name, "lab-name", "bench", "the name of the lab that is measured")
@@ -57,6 +60,7 @@ func parseOptions(args []string) (options, error) {
 	set.IntVar(&o.disturbed, "disturb", 0, "inflict so many faults at random instead, and judge who claims the addresses")
 	set.Uint64Var(&o.seed, "seed", 1, "the seed of their order")
 	set.BoolVar(&o.costs, "costs", false, "measure instead what the speakers cost")
+	set.StringVar(&pending, "pending", "", "measure instead how long so many Services wait for addresses; more than one with commas between them")
 	set.BoolVar(&o.takeover, "takeover", false, "have Lanyard take over from MetalLB instead, and judge what a client sees")
 	set.BoolVar(&o.summarize, "summarize", false, "only sum up the results that are there")
 	if err := set.Parse(args); err != nil {
@@ -65,7 +69,10 @@ func parseOptions(args []string) (options, error) {
 	if o.nSilent == 0 {
 		o.nSilent = o.n
 	}
-	var errs [4]error
+	var errs [5]error
+	if pending != "" {
+		o.pending, errs[4] = counts(pending)
+	}
 	o.products, errs[0] = pick(products, everyProduct, func(p product) string { return p.name })
 	o.faults, errs[1] = pick(faults, everyFault, func(f fault) string { return f.name })
 	o.placements, errs[2] = pick(placements, []string{survivors, spread}, func(s string) string { return s })
@@ -90,6 +97,22 @@ func pick[T any](list string, all []T, name func(T) string) ([]T, error) {
 		picked = append(picked, all[i])
 	}
 	return picked, nil
+}
+
+// mostPending is how many Services may wait for addresses at once.
+const mostPending = 10_000
+
+// counts reads how many Services wait.
+func counts(list string) ([]int, error) {
+	var all []int
+	for _, text := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > mostPending {
+			return nil, fmt.Errorf("--pending has %q, which has to be a number from 1 to %d", text, mostPending)
+		}
+		all = append(all, n)
+	}
+	return all, nil
 }
 
 // count is how often a fault is inflicted.

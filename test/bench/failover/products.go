@@ -23,8 +23,11 @@ type product struct {
 	name, namespace, daemonSet, selector string
 	// port is that of its membership.
 	port int
-	// install has it give out the addresses of a pool; remove takes it out of the cluster, if it is there.
-	install func(ctx context.Context, b *bench, pool string) error
+	// program is the one that gives out addresses.
+	program string
+	// install puts it into the cluster, give has it give out the addresses of a pool, of none where it is empty; remove takes it out, if it is there.
+	install func(ctx context.Context, b *bench) error
+	give    func(ctx context.Context, b *bench, pool string) error
 	remove  func(ctx context.Context, b *bench) error
 	// owner is the node that announces a Service's address, by its status; empty while the status names none.
 	owner func(ctx context.Context, b *bench, service, addr string) (string, error)
@@ -33,10 +36,12 @@ type product struct {
 }
 
 var everyProduct = []product{
-	{name: "lanyard", namespace: "lanyard-system", daemonSet: "lanyard-speaker", port: 7956,
-		selector: "app.kubernetes.io/name=lanyard,app.kubernetes.io/component=speaker", install: installLanyard, remove: removeLanyard, owner: lanyardOwner},
-	{name: "metallb", namespace: "metallb-system", daemonSet: "speaker", port: 7946,
-		selector: "app=metallb,component=speaker", install: installMetalLB, remove: removeMetalLB, owner: metallbOwner,
+	{name: "lanyard", namespace: "lanyard-system", daemonSet: "lanyard-speaker", port: 7956, program: "manager",
+		selector: "app.kubernetes.io/name=lanyard,app.kubernetes.io/component=speaker",
+		install:  installLanyard, give: giveLanyard, remove: removeLanyard, owner: lanyardOwner},
+	{name: "metallb", namespace: "metallb-system", daemonSet: "speaker", port: 7946, program: "controller",
+		selector: "app=metallb,component=speaker",
+		install:  installMetalLB, give: giveMetalLB, remove: removeMetalLB, owner: metallbOwner,
 		losesStatus: true}, // who gives an address back may remove the ServiceL2Status that the next one has already written
 }
 
@@ -49,13 +54,20 @@ const (
 	metallbPool     = "test/bench/peers/pool.yaml"
 )
 
-func installLanyard(ctx context.Context, b *bench, pool string) error {
+func installLanyard(ctx context.Context, b *bench) error {
 	_, err := b.lab.kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-f", lanyardManifest)
-	if err != nil {
-		return err
+	return err
+}
+
+func giveLanyard(ctx context.Context, b *bench, pool string) error {
+	if pool == "" {
+		return b.lab.apply(ctx, withoutPools)
 	}
 	return b.lab.apply(ctx, strings.ReplaceAll(lanyardObject, "POOL", pool))
 }
+
+// withoutPools is the object by which the speakers run, and nothing is given out.
+const withoutPools = "apiVersion: networking.lanyard.dev/v1alpha1\nkind: ClusterNetworking\nmetadata: {name: cluster}\nspec: {l2Advertisements: [{name: bench}]}\n"
 
 func removeLanyard(ctx context.Context, b *bench) error {
 	if _, err := b.lab.kubectl(ctx, "get", "crd", "clusternetworkings.networking.lanyard.dev"); err == nil {
@@ -84,7 +96,7 @@ func lanyardOwner(ctx context.Context, b *bench, _, addr string) (string, error)
 	return strings.Join(owners, " and "), nil
 }
 
-func installMetalLB(ctx context.Context, b *bench, pool string) error {
+func installMetalLB(ctx context.Context, b *bench) error {
 	if b.crds == "" {
 		return errors.New("--metallb-crds is empty: it has to be the folder with MetalLB's CRDs")
 	}
@@ -93,8 +105,13 @@ func installMetalLB(ctx context.Context, b *bench, pool string) error {
 			return err
 		}
 	}
-	if _, err := b.lab.kubectl(ctx, "-n", b.product.namespace, "rollout", "status", "deployment/controller", "--timeout=120s"); err != nil {
-		return err
+	_, err := b.lab.kubectl(ctx, "-n", b.product.namespace, "rollout", "status", "deployment/controller", "--timeout=120s")
+	return err
+}
+
+func giveMetalLB(ctx context.Context, b *bench, pool string) error {
+	if pool == "" {
+		return nil
 	}
 	manifest, err := b.lab.read(metallbPool)
 	if err != nil {
