@@ -118,7 +118,7 @@ func (r *AddressesReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	case allocating:
 		plan, again = r.plan(&state, now)
 		writes, contested, wait := r.contests.sort(writesOf(state.demand, plan, now), now)
-		plan.Refusals, again = append(plan.Refusals, contested...), soonest(again, wait)
+		plan, again = refusing(plan, contested), soonest(again, wait)
 		err = r.apply(ctx, writes)
 	}
 	if !errors.Is(err, errOutrun) {
@@ -322,85 +322,4 @@ func (r *AddressesReconciler) write(ctx context.Context, w write) (*corev1.Servi
 	}
 	logf.FromContext(ctx).Info("wrote addresses", "service", client.ObjectKeyFromObject(svc), "addresses", allocation.Text(entries(w.addresses)))
 	return svc, nil
-}
-
-// saying is a refusal and the Service that it was said to; one of the same name that is made anew has not heard it.
-type saying struct {
-	to      types.UID
-	refusal ipam.Refusal
-}
-
-// tell says in Events why Services were refused.
-func (r *AddressesReconciler) tell(d demand, refusals []ipam.Refusal) {
-	fresh, told := untold(r.told, d, refusals)
-	for _, refusal := range fresh {
-		r.recorder.Eventf(d.services[refusal.Service], nil, corev1.EventTypeWarning, string(refusal.Reason), "Allocate", "%s", refusal.Message)
-	}
-	r.told = told
-}
-
-// tellOf says in Events which foreign hosts have addresses of the pools.
-func (r *AddressesReconciler) tellOf(cnet *v1alpha1.ClusterNetworking, foreign []v1alpha1.QuarantinedIP) {
-	if cnet == nil {
-		return
-	}
-	fresh, told := untoldHosts(r.hosts, foreign)
-	for _, q := range fresh {
-		r.recorder.Eventf(cnet, nil, corev1.EventTypeWarning, v1alpha1.ReasonAddressQuarantined, "Allocate",
-			"%s of pool %s is answered for by %s: it is given to no Service until the host has been silent for ten minutes; take it from the host, "+
-				"or out of the pool", q.IP, q.IPPool, hostOf(q))
-	}
-	r.hosts = told
-}
-
-// untold returns the refusals that were not said yet, and all that will have been said. One that ended is said again when it returns.
-func untold(before map[saying]bool, d demand, refusals []ipam.Refusal) (fresh []ipam.Refusal, told map[saying]bool) {
-	told = make(map[saying]bool, len(refusals))
-	for _, refusal := range refusals {
-		if refusal.Reason == ipam.AddressUnverified {
-			continue // it passes by itself in a moment
-		}
-		s := saying{to: d.services[refusal.Service].UID, refusal: refusal}
-		if !before[s] {
-			fresh = append(fresh, refusal)
-		}
-		told[s] = true
-	}
-	return fresh, told
-}
-
-// withoutAddress returns the refusals of Services that got nothing at all.
-func withoutAddress(plan ipam.Result) []ipam.Refusal {
-	served := servedBy(plan)
-	return slices.DeleteFunc(slices.Clone(plan.Refusals), func(r ipam.Refusal) bool { return served[r.Service] })
-}
-
-func servedBy(plan ipam.Result) map[string]bool {
-	served := make(map[string]bool, len(plan.Assignments))
-	for _, a := range plan.Assignments {
-		served[a.Service] = true
-	}
-	return served
-}
-
-// atRest is the plan while nothing may be written: everyone keeps what they show, nothing else counts as used, and who waits is refused
-// with the reason given.
-func atRest(facts ipam.Facts, reason ipam.Reason, message string) ipam.Result {
-	asked := facts.Requests
-	facts.Requests = slices.Clone(asked)
-	for i := range facts.Requests {
-		facts.Requests[i].Standing = ipam.Leaving // which keeps and gets nothing new
-	}
-	plan := ipam.Plan(facts)
-	answered := servedBy(plan)
-	for _, r := range plan.Refusals {
-		answered[r.Service] = true
-	}
-	for _, r := range asked {
-		if !answered[r.Service] && r.Standing == ipam.Current {
-			plan.Refusals = append(plan.Refusals, ipam.Refusal{Service: r.Service, Reason: reason, Message: message})
-		}
-	}
-	slices.SortStableFunc(plan.Refusals, func(a, b ipam.Refusal) int { return strings.Compare(a.Service, b.Service) })
-	return plan
 }

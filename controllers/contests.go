@@ -52,7 +52,7 @@ func (c *contests) sort(writes []write, now time.Time) (free []write, refused []
 		}
 		again = soonest(again, left)
 		refused = append(refused, ipam.Refusal{Service: w.service.Namespace + "/" + w.service.Name, Reason: v1alpha1.ReasonStatusContested,
-			Message: fmt.Sprintf("its address is taken out of its status again and again, by its managedFields by %s: it is left alone for %s; "+
+			Message: fmt.Sprintf("its address is taken out of its status again and again by %s: it is left alone for %s; "+
 				"let one of the two serve it, by a spec.loadBalancerClass", rivals(w.service), contestPause)})
 	}
 	for uid, k := range *c {
@@ -82,7 +82,7 @@ func (c contests) note(w write, now time.Time) time.Duration {
 	return contestPause
 }
 
-// rivals names who else has written the Service's status.
+// rivals names who else has written the Service's status. Who only removes something from it owns none of it, and is not named there.
 func rivals(svc *corev1.Service) string {
 	var names []string
 	for _, m := range svc.ManagedFields {
@@ -91,7 +91,7 @@ func rivals(svc *corev1.Service) string {
 		}
 	}
 	if len(names) == 0 {
-		return "somebody who leaves no trace there"
+		return "somebody who leaves no trace in its managedFields: look for another load balancer's controller, such as MetalLB's, a cloud's or k3s's"
 	}
 	slices.Sort(names)
 	return strings.Join(names, ", ")

@@ -16,7 +16,7 @@ func TestAContestedServiceIsLeftAlone(t *testing.T) {
 		s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "klipper", Subresource: "status"}, {Manager: "kubectl"}, {Manager: "lanyard-manager", Subresource: "status"}}
 	})
 	again := write{service: emptied, addresses: from("lan-pool", "192.168.1.200")}
-	const why = "StatusContested: its address is taken out of its status again and again, by its managedFields by klipper: it is left alone for 5m0s; " +
+	const why = "StatusContested: its address is taken out of its status again and again by klipper: it is left alone for 5m0s; " +
 		"let one of the two serve it, by a spec.loadBalancerClass"
 	var c contests
 	for _, step := range []struct {

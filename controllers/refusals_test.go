@@ -139,3 +139,16 @@ func TestUntold(t *testing.T) {
 		})
 	}
 }
+
+// TestAContestedServiceHasNoAddress: it does not show the one that it was given.
+func TestAContestedServiceHasNoAddress(t *testing.T) {
+	plan := ipam.Result{Assignments: []ipam.Assignment{has("a", from("lan-pool", "192.168.1.200")...), has("b", from("lan-pool", "192.168.1.201")...)}}
+	contested := refusal("a", "StatusContested", "somebody takes it away")
+	want := ipam.Result{Assignments: []ipam.Assignment{has("b", from("lan-pool", "192.168.1.201")...)}, Refusals: []ipam.Refusal{contested}}
+	if diff := cmp.Diff(want, refusing(plan, []ipam.Refusal{contested}), compareAddr, compareBig); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(plan, refusing(plan, nil), compareAddr, compareBig); diff != "" {
+		t.Errorf("plan without contested Services (-want +got):\n%s", diff)
+	}
+}
