@@ -43,16 +43,21 @@ func constants(t *testing.T, file, prefix string) []string {
 	return values
 }
 
-// TestTheReadmeHasARemedyForEveryReason: whoever reads a reason in a condition or an Event finds what to do.
+// TestTheReadmeHasARemedyForEveryReason: whoever reads a reason in a condition or an Event finds what to do, there or where it leads to for the reasons
+// of Services.
 func TestTheReadmeHasARemedyForEveryReason(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
+	var text string
+	for _, name := range []string{"README.md", "internal/ipam/README.md"} {
+		content, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(content)
 	}
-	reasons := append(constants(t, "api/v1alpha1/conditions.go", "Reason"), constants(t, "internal/ipam/plan.go", "Reason")...)
+	reasons := append(constants(t, "api/v1alpha1/conditions.go", "Reason"), constants(t, "internal/ipam/refusal.go", "Reason")...)
 	for _, reason := range reasons {
-		if !strings.Contains(string(text), "| `"+reason+"` |") {
-			t.Errorf("README.md has no row for the reason %s", reason)
+		if !strings.Contains(text, "| `"+reason+"` |") {
+			t.Errorf("neither README.md nor internal/ipam/README.md has a row for the reason %s", reason)
 		}
 	}
 }
