@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
-	"github.com/lanyard-dev/lanyard/internal/allocation"
 	"github.com/lanyard-dev/lanyard/internal/configuration"
 	"github.com/lanyard-dev/lanyard/internal/ipam"
 )
@@ -66,6 +65,7 @@ func newAddressesReconciler(mgr ctrl.Manager, b *board, o Options) *AddressesRec
 	return &AddressesReconciler{
 		client: mgr.GetClient(), recorder: mgr.GetEventRecorder("lanyard"), namespace: o.Namespace, board: b,
 		queue: queue{verification: o.Verification}, metrics: newAddressMetrics(metrics.Registry),
+		contests:     contests{},
 		services:     serviceView{cache: mgr.GetClient(), live: mgr.GetAPIReader(), newer: map[types.NamespacedName]*corev1.Service{}},
 		serviceCIDRs: serviceCIDRs{live: mgr.GetAPIReader()},
 	}
@@ -277,6 +277,7 @@ func (r *AddressesReconciler) apply(ctx context.Context, writes []write) error {
 				errs = append(errs, err)
 			} else if svc != nil {
 				r.services.note(svc)
+				r.contests.wrote(w, time.Now())
 			}
 			return nil
 		})
@@ -305,21 +306,27 @@ func testFailed(err error) bool {
 
 // write patches one Service and returns it as it is now; nil when it is gone.
 func (r *AddressesReconciler) write(ctx context.Context, w write) (*corev1.Service, error) {
-	body, err := w.patch()
+	encode, kind, options := w.patch, types.JSONPatchType, []client.SubResourcePatchOption{client.FieldOwner(v1alpha1.FieldManager)}
+	if w.adopts() {
+		encode, kind, options = w.adoption, types.ApplyPatchType, append(options, client.ForceOwnership)
+	}
+	body, err := encode()
 	if err != nil {
 		return nil, err
 	}
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.service.Namespace, Name: w.service.Name}}
-	err = r.client.Status().Patch(ctx, svc, client.RawPatch(types.JSONPatchType, body), client.FieldOwner(v1alpha1.FieldManager))
+	err = r.client.Status().Patch(ctx, svc, client.RawPatch(kind, body), options...)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	if testFailed(err) {
+	if testFailed(err) || apierrors.IsConflict(err) {
 		err = errOutrun
 	}
 	if err != nil {
 		return nil, fmt.Errorf("writing the addresses of Service %s/%s: %w", svc.Namespace, svc.Name, err)
 	}
-	logf.FromContext(ctx).Info("wrote addresses", "service", client.ObjectKeyFromObject(svc), "addresses", allocation.Text(entries(w.addresses)))
+	if !w.conditionsOnly {
+		logf.FromContext(ctx).Info("wrote addresses", "service", client.ObjectKeyFromObject(svc), "addresses", w.text())
+	}
 	return svc, nil
 }

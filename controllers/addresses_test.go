@@ -179,7 +179,7 @@ var _ = Describe("Addresses", func() {
 		now := stale.DeepCopy()
 		now.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.9.9.9"}}
 		Expect(k8s.Status().Update(ctx, now, client.FieldOwner("somebody-else"))).To(Succeed())
-		r := &AddressesReconciler{client: k8s}
+		r := reconcilerOn(k8s)
 		outrun := write{service: stale, addresses: from("lan-pool", "192.168.1.200")}
 		_, err := r.write(ctx, outrun)
 		Expect(err).To(MatchError(errOutrun))
@@ -265,7 +265,7 @@ func reconcilerOn(c client.Client) *AddressesReconciler {
 		metrics: newAddressMetrics(prometheus.NewRegistry()),
 		client:  c, namespace: namespace, board: newBoard(), recorder: events.NewFakeRecorder(100),
 		services:     serviceView{cache: k8s, live: k8s, newer: map[types.NamespacedName]*corev1.Service{}},
-		serviceCIDRs: serviceCIDRs{live: k8s},
+		serviceCIDRs: serviceCIDRs{live: k8s}, contests: contests{},
 	}
 }
 

@@ -26,9 +26,20 @@ type write struct {
 	addresses []ipam.Holding
 	// conditions are those of its status after the write.
 	conditions []metav1.Condition
+	// conditionsOnly leaves the addresses as they are.
+	conditionsOnly bool
 }
 
-// writesOf returns the writes that make the Services show what the plan gives them, and why they lack what they lack, in the order of requests.
+// text is what is written down in the Service's memory.
+func (w write) text() string { return allocation.Text(entries(w.addresses)) }
+
+// adopts says that the Service shows the addresses already, by somebody else's hand.
+func (w write) adopts() bool {
+	return !w.conditionsOnly && len(w.addresses) > 0 && !allocation.WrittenByUs(w.service) && sameAddresses(w.service, w.addresses)
+}
+
+// writesOf returns the writes that make the Services show what the plan gives them, and why they lack what they lack, in the order of requests. Of
+// Services that are not ours any more it removes what we said of them.
 func writesOf(d demand, plan ipam.Result, now time.Time) []write {
 	assigned := make(map[string][]ipam.Holding, len(plan.Assignments))
 	for _, a := range plan.Assignments {
@@ -43,23 +54,39 @@ func writesOf(d demand, plan ipam.Result, now time.Time) []write {
 	var writes []write
 	for _, r := range d.requests {
 		svc, addresses := d.services[r.Service], assigned[r.Service]
+		refusal, isRefused := refused[r.Service]
 		conditions := svc.Status.Conditions
-		if refusal, isRefused := refused[r.Service]; r.Standing == ipam.Current && refusal.Reason != ipam.AddressUnverified && (isRefused || len(addresses) > 0) {
+		// Without pools, Services may well be somebody else's, and waiting is nothing to tell.
+		tells := len(addresses) > 0 || isRefused && refusal.Reason != ipam.AddressUnverified && len(plan.Pools) > 0
+		if tells && r.Standing == ipam.Current {
 			conditions = withCondition(conditions, allocatedCondition(addresses, refusal), now)
 		}
 		if !shows(svc, addresses) || !equality.Semantic.DeepEqual(conditions, svc.Status.Conditions) {
 			writes = append(writes, write{service: svc, addresses: addresses, conditions: conditions})
 		}
 	}
+	return append(writes, unsaid(d.former)...)
+}
+
+// unsaid are the writes that remove our condition from Services.
+func unsaid(services []*corev1.Service) []write {
+	var writes []write
+	for _, svc := range services {
+		conditions := slices.Clone(svc.Status.Conditions)
+		if meta.RemoveStatusCondition(&conditions, v1alpha1.ServiceAllocated) {
+			writes = append(writes, write{service: svc, conditions: conditions, conditionsOnly: true})
+		}
+	}
 	return writes
 }
 
-// withdrawals are the writes that take all addresses back.
+// withdrawals are the writes that take all addresses back, and what was said of Services.
 func withdrawals(d demand, now time.Time) []write {
-	var writes []write
+	writes := unsaid(d.former)
 	for _, r := range d.requests {
 		svc := d.services[r.Service]
 		if shows(svc, nil) {
+			writes = append(writes, unsaid([]*corev1.Service{svc})...)
 			continue
 		}
 		gone := metav1.Condition{Type: v1alpha1.ServiceAllocated, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotManaged,
@@ -100,15 +127,33 @@ func withCondition(conditions []metav1.Condition, c metav1.Condition, now time.T
 	return next
 }
 
-// shows says whether the Service's status and memory already are what the assignment says. A Service that never had an address
+// shows says whether the Service's status and memory already are what the assignment says, by our hand. A Service that never had an address
 // needs no memory of it, and one that lost its address keeps the memory, to get the same one back.
 func shows(svc *corev1.Service, addresses []ipam.Holding) bool {
-	held := allocation.Addresses(svc)
 	if len(addresses) == 0 {
 		return len(svc.Status.LoadBalancer.Ingress) == 0
 	}
-	same := slices.EqualFunc(held, addresses, func(a netip.Addr, h ipam.Holding) bool { return a == h.Addr })
-	return same && svc.Annotations[v1alpha1.AllocatedAnnotation] == allocation.Text(entries(addresses))
+	return sameAddresses(svc, addresses) && allocation.WrittenByUs(svc) &&
+		svc.Annotations[v1alpha1.AllocatedAnnotation] == allocation.Text(entries(addresses))
+}
+
+func sameAddresses(svc *corev1.Service, addresses []ipam.Holding) bool {
+	return slices.EqualFunc(allocation.Addresses(svc), addresses, func(a netip.Addr, h ipam.Holding) bool { return a == h.Addr })
+}
+
+// adoption is the write of addresses that the Service shows by somebody else's hand, as an apply configuration: who writes what is there already
+// becomes no owner of it otherwise, and by the owner we know later that the address is ours to keep. It holds for the Service as it was read.
+func (w write) adoption() ([]byte, error) {
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Service",
+		"metadata": map[string]any{"name": w.service.Name, "namespace": w.service.Namespace, "uid": w.service.UID, "resourceVersion": w.service.ResourceVersion,
+			"annotations": map[string]string{v1alpha1.AllocatedAnnotation: w.text()}},
+		"status": map[string]any{"loadBalancer": loadBalancerStatus(w.addresses)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding what Service %s/%s shows: %w", w.service.Namespace, w.service.Name, err)
+	}
+	return body, nil
 }
 
 // patch returns the write as a JSON patch (RFC 6902) of the status subresource, which carries annotations too. It tests the
@@ -123,7 +168,9 @@ func (w write) patch() ([]byte, error) {
 	ops := []operation{
 		{"test", "/metadata/uid", w.service.UID},
 		{"test", "/status/loadBalancer", w.service.Status.LoadBalancer},
-		{"replace", "/status/loadBalancer", loadBalancerStatus(w.addresses)},
+	}
+	if !w.conditionsOnly {
+		ops = append(ops, operation{"replace", "/status/loadBalancer", loadBalancerStatus(w.addresses)})
 	}
 	if !equality.Semantic.DeepEqual(w.conditions, w.service.Status.Conditions) {
 		ops = append(ops, operation{"test", "/status/conditions", w.service.Status.Conditions}, operation{"add", "/status/conditions", w.conditions})

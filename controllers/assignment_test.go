@@ -98,8 +98,12 @@ func TestTheConditionOfAService(t *testing.T) {
 	for name, tc := range map[string]struct {
 		service *corev1.Service
 		plan    ipam.Result
+		noPool  bool
 		want    []metav1.Condition
 	}{
+		"it gets none, where there is no pool: it may well be somebody else's": {
+			service: asking("lb"), plan: ipam.Result{Refusals: []ipam.Refusal{{Service: "default/lb", Reason: ipam.NoPool, Message: "there is none"}}}, noPool: true,
+		},
 		"it gets an address": {
 			service: asking("lb"), plan: ipam.Result{Assignments: []ipam.Assignment{{Service: "default/lb", Addresses: append(from("lan-pool", "192.168.1.200"), from("", "fd00::1")...)}}},
 			want: []metav1.Condition{allocated("True", "Allocated", "it has 192.168.1.200 of pool lan-pool, fd00::1", now)},
@@ -124,6 +128,9 @@ func TestTheConditionOfAService(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []metav1.Condition
+			if !tc.noPool {
+				tc.plan.Pools = []ipam.Usage{{Pool: "lan-pool"}}
+			}
 			for _, w := range writesOf(demandOf([]*corev1.Service{tc.service}, nil, everybodys(lanPool)), tc.plan, now) {
 				got = append(got, w.conditions...)
 			}
@@ -134,13 +141,27 @@ func TestTheConditionOfAService(t *testing.T) {
 	}
 }
 
-// TestWithdrawals: a Service that shows nothing is left alone.
+// TestWhatIsNotOursIsNotSpokenOf: a Service that is no load balancer any more keeps no condition of ours.
+func TestWhatIsNotOursIsNotSpokenOf(t *testing.T) {
+	another := metav1.Condition{Type: "example.com/Other", Status: "True"}
+	flipped := asking("flipped", ofType(corev1.ServiceTypeClusterIP), satisfied("x"), func(s *corev1.Service) { s.Status.Conditions = append(s.Status.Conditions, another) })
+	plain := asking("plain", ofType(corev1.ServiceTypeClusterIP))
+	want := []write{{service: flipped, conditions: []metav1.Condition{another}, conditionsOnly: true}}
+	got := writesOf(demandOf([]*corev1.Service{plain, flipped}, nil, everybodys(lanPool)), ipam.Result{}, created.Time)
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(write{}), compareAddr, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
+// TestWithdrawals: a Service that shows nothing is left alone, but for what was said of it.
 func TestWithdrawals(t *testing.T) {
+	refused := asking("refused", satisfied("no"))
 	had, has := asking("had"), asking("has", showing(v1alpha1.FieldManager, "192.168.1.200"), satisfied("it has 192.168.1.200 of pool lan-pool"))
-	got := withdrawals(demandOf([]*corev1.Service{had, has}, nil, everybodys(lanPool)), created.Time)
+	got := withdrawals(demandOf([]*corev1.Service{had, has, refused}, nil, everybodys(lanPool)), created.Time)
 	want := []write{{service: has, conditions: []metav1.Condition{{Type: "networking.lanyard.dev/Allocated", Status: "False", Reason: "NotManaged",
-		Message: "ClusterNetworking \"cluster\" was deleted: make it again, and the Service gets the same address", LastTransitionTime: created}}}}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(write{}), compareAddr); diff != "" {
+		Message: "ClusterNetworking \"cluster\" was deleted: make it again, and the Service gets the same address", LastTransitionTime: created}}},
+		{service: refused, conditionsOnly: true}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(write{}), compareAddr, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 }

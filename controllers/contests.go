@@ -7,15 +7,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
-	"github.com/lanyard-dev/lanyard/internal/allocation"
 	"github.com/lanyard-dev/lanyard/internal/ipam"
 )
 
-// A Service whose address has to be written again and again, contestWrites times within contestWithin, is left alone for contestPause: somebody
-// else keeps changing its status, and the two would go on for ever.
+// A Service to which the same address was written contestWrites times within contestWithin is left alone for contestPause: somebody else keeps changing
+// its status, and the two would go on for ever.
 const (
 	contestWrites = 5
 	contestWithin = time.Minute
@@ -34,52 +34,48 @@ type contest struct {
 	until time.Time
 }
 
-// sort returns the writes without those to Services that are contested, the refusals that say so, and when the first of them is tried again; 0
-// when none is contested.
-func (c *contests) sort(writes []write, now time.Time) (free []write, refused []ipam.Refusal, again time.Duration) {
-	if *c == nil {
-		*c = contests{}
-	}
+// sort returns the writes, of those to Services that are contested the conditions alone, the refusals that these say, and when the first of them is
+// tried again; 0 when none is contested.
+func (c contests) sort(writes []write, now time.Time) (free []write, refused []ipam.Refusal, again time.Duration) {
 	for _, w := range writes {
-		if shows(w.service, w.addresses) || len(w.addresses) == 0 { // a condition, or a withdrawal
+		k := c[w.service.UID]
+		if k == nil || k.addresses != w.text() || !now.Before(k.until) {
 			free = append(free, w)
 			continue
 		}
-		left := c.note(w, now)
-		if left <= 0 {
-			free = append(free, w)
-			continue
-		}
-		again = soonest(again, left)
-		refused = append(refused, ipam.Refusal{Service: w.service.Namespace + "/" + w.service.Name, Reason: v1alpha1.ReasonStatusContested,
+		again = soonest(again, k.until.Sub(now))
+		r := ipam.Refusal{Service: w.service.Namespace + "/" + w.service.Name, Reason: v1alpha1.ReasonStatusContested,
 			Message: fmt.Sprintf("its address is taken out of its status again and again by %s: it is left alone for %s; "+
-				"let one of the two serve it, by a spec.loadBalancerClass", rivals(w.service), contestPause)})
+				"let one of the two serve it, by a spec.loadBalancerClass", rivals(w.service), contestPause)}
+		refused = append(refused, r)
+		conditions := withCondition(w.service.Status.Conditions, allocatedCondition(nil, r), now)
+		if !equality.Semantic.DeepEqual(conditions, w.service.Status.Conditions) {
+			free = append(free, write{service: w.service, conditions: conditions, conditionsOnly: true})
+		}
 	}
-	for uid, k := range *c {
+	for uid, k := range c {
 		if now.Sub(k.at[len(k.at)-1]) > contestPause+contestWithin {
-			delete(*c, uid)
+			delete(c, uid)
 		}
 	}
 	return free, refused, again
 }
 
-// note takes in that a Service is to be written to, and returns how long it is left alone from now.
-func (c contests) note(w write, now time.Time) time.Duration {
-	text := allocation.Text(entries(w.addresses))
+// wrote takes in that addresses were written to a Service that did not show them.
+func (c contests) wrote(w write, now time.Time) {
+	text := w.text()
+	if text == "" || w.conditionsOnly || shows(w.service, w.addresses) {
+		return // a withdrawal, or conditions
+	}
 	k := c[w.service.UID]
 	if k == nil || k.addresses != text {
 		k = &contest{addresses: text}
 		c[w.service.UID] = k
 	}
-	if left := k.until.Sub(now); left > 0 {
-		return left
-	}
 	k.at = append(slices.DeleteFunc(k.at, func(at time.Time) bool { return now.Sub(at) > contestWithin }), now)
-	if len(k.at) <= contestWrites {
-		return 0
+	if len(k.at) >= contestWrites {
+		k.at, k.until = k.at[len(k.at)-1:], now.Add(contestPause)
 	}
-	k.at, k.until = k.at[len(k.at)-1:], now.Add(contestPause)
-	return contestPause
 }
 
 // rivals names who else has written the Service's status. Who only removes something from it owns none of it, and is not named there.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -102,6 +103,10 @@ func (r *NodeLossReconciler) markNew(ctx context.Context, cnet *v1alpha1.Cluster
 			continue
 		}
 		n, err := r.mark(ctx, loss)
+		if apierrors.IsConflict(err) { // with another manager, or whoever else writes pods: it is looked at again
+			n2, again := r.mark(ctx, loss)
+			n, err = n+n2, again
+		}
 		r.report(ctx, cnet, loss, n, err)
 		if r.marked[loss.Node] = err == nil; err != nil {
 			failures = append(failures, err)
@@ -159,10 +164,13 @@ func (r *NodeLossReconciler) mark(ctx context.Context, loss nodeloss.Loss) (int,
 				if err == nil {
 					err = r.client.Status().Patch(ctx, pod, patch, client.FieldOwner(v1alpha1.FieldManager))
 				}
-				if client.IgnoreNotFound(err) != nil {
+				switch {
+				case apierrors.IsNotFound(err):
+				case err != nil:
 					return fmt.Errorf("marking pod %s/%s not ready: %w", pod.Namespace, pod.Name, err)
+				default:
+					n.Add(1)
 				}
-				n.Add(1)
 				return nil
 			})
 		}
@@ -192,6 +200,9 @@ func (r *NodeLossReconciler) report(ctx context.Context, cnet *v1alpha1.ClusterN
 	}
 	r.pods.Add(float64(pods))
 	logf.FromContext(ctx).Info("marked the pods of a lost node", "node", loss.Node, "pods", pods, "why", loss.Message(), "complete", err == nil)
+	if apierrors.IsConflict(err) {
+		return // somebody writes these pods all the time; it is tried again
+	}
 	if err != nil {
 		r.recorder.Eventf(cnet, nil, corev1.EventTypeWarning, v1alpha1.ReasonNodeLost, "MarkPodsNotReady",
 			"%s; marking its pods not ready failed, and is tried again: %v", loss.Message(), err)

@@ -135,7 +135,9 @@ var _ = Describe("The pods of a lost node", func() {
 
 	It("are marked by a manager that does not lead, too: the one that does may be on the lost node", func(ctx SpecContext) {
 		now := metav1.NowMicro()
-		create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "lanyard-manager"},
+		lease := metav1.ObjectMeta{Namespace: namespace, Name: "lanyard-manager"}
+		Expect(client.IgnoreNotFound(k8s.Delete(ctx, &coordinationv1.Lease{ObjectMeta: lease}))).To(Succeed(), "that of an earlier leader")
+		create(ctx, &coordinationv1.Lease{ObjectMeta: lease,
 			Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("one that is lost"), LeaseDurationSeconds: ptr.To(int32(3600)), AcquireTime: &now, RenewTime: &now}})
 		leads, stop := startElected(true)
 		DeferCleanup(stop)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -21,6 +22,8 @@ type demand struct {
 	requests []ipam.Request
 	// services are those Services, by the request's name.
 	services map[string]*corev1.Service
+	// former are Services that are not ours, and carry a condition of ours.
+	former []*corev1.Service
 	// taken are addresses that are not ours to give, in order.
 	taken []ipam.Taken
 	// foreign are the addresses of pools that foreign hosts have, in order; verified those that the speakers have asked the LAN for.
@@ -43,6 +46,9 @@ func demandOf(services []*corev1.Service, nodes []v1alpha1.NodeNetworking, rules
 			for _, ingress := range svc.Status.LoadBalancer.Ingress {
 				d.take(ingress.IP, "Service "+name)
 			}
+			if meta.FindStatusCondition(svc.Status.Conditions, v1alpha1.ServiceAllocated) != nil {
+				d.former = append(d.former, svc)
+			}
 			continue
 		}
 		d.services[name] = svc
@@ -59,6 +65,7 @@ func demandOf(services []*corev1.Service, nodes []v1alpha1.NodeNetworking, rules
 	for _, f := range d.foreign {
 		d.taken = append(d.taken, ipam.Taken{Addr: netip.MustParseAddr(f.IP), By: hostOf(f), Foreign: true})
 	}
+	slices.SortFunc(d.former, func(a, b *corev1.Service) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
 	slices.SortFunc(d.requests, func(a, b ipam.Request) int { return strings.Compare(a.Service, b.Service) })
 	slices.SortFunc(d.taken, func(a, b ipam.Taken) int { return cmp.Or(a.Addr.Compare(b.Addr), strings.Compare(a.By, b.By)) })
 	d.leaveToHolders()
@@ -147,7 +154,8 @@ func requestOf(name string, svc *corev1.Service, rules rules) ipam.Request {
 	if policy := svc.Spec.IPFamilyPolicy; policy != nil && *policy == corev1.IPFamilyPolicyRequireDualStack {
 		r.Need = ipam.NeedAll
 	}
-	if svc.DeletionTimestamp != nil {
+	_, known := rules.namespaces[svc.Namespace]
+	if svc.DeletionTimestamp != nil || rules.admissions.byLabels && !known { // the caches of Services and Namespaces do not wait for each other
 		r.Standing = ipam.Leaving
 	}
 	return r
@@ -163,7 +171,10 @@ func sharingOf(svc *corev1.Service, ask allocation.Ask) ipam.Sharing {
 		s.Ports = append(s.Ports, ipam.Port{Protocol: string(p.Protocol), Number: uint16(p.Port)}) //nolint:gosec // the API server has checked it
 	}
 	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
-		s.Backends = "Local " + labels.Set(svc.Spec.Selector).String() // in the order of keys
+		s.Backends = "Local " + svc.Namespace + " " + labels.Set(svc.Spec.Selector).String() // in the order of keys
+		if len(svc.Spec.Selector) == 0 {                                                     // its endpoints are somebody's work
+			s.Backends += svc.Name
+		}
 	}
 	return s
 }

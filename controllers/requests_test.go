@@ -160,7 +160,7 @@ func TestDemandOf(t *testing.T) {
 				})},
 			want: demand{requests: []ipam.Request{request("web", func(r *ipam.Request) {
 				r.Wants, r.Pool = addrs("192.168.1.205"), "lan-pool"
-				r.Sharing = ipam.Sharing{Key: "web", Ports: []ipam.Port{{Protocol: "UDP", Number: 53}}, Backends: "Local a=1,b=2", Namespaces: []string{"infra"}}
+				r.Sharing = ipam.Sharing{Key: "web", Ports: []ipam.Port{{Protocol: "UDP", Number: 53}}, Backends: "Local default a=1,b=2", Namespaces: []string{"infra"}}
 			})}},
 		},
 		"what cannot be read is said, and the Service is asked for nothing else": {

@@ -9,10 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/allocation"
+	"github.com/lanyard-dev/lanyard/internal/ipam"
 )
 
 // pools replaces the tutorial's pool.
@@ -183,6 +186,42 @@ var _ = Describe("Which address a Service gets", func() {
 		})
 		Eventually(counts).WithContext(ctx).Should(Equal([]v1alpha1.IPPoolStatus{{Name: "lan-pool", Total: "10", Allocated: "0", Available: "10", Draining: "1"}}))
 		Expect(addressOf("lb-drains")(ctx)).To(Equal(general))
+	})
+
+	It("is Lanyard's once it was taken over, whoever wrote it: it drains, whatever the class is then, and it can be withdrawn", func(ctx SpecContext) {
+		taken := loadBalancer("lb-taken")
+		create(ctx, taken)
+		taken.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.168.1.205"}} // the API server adds the ipMode
+		Expect(k8s.Status().Update(ctx, taken, client.FieldOwner("metallb"))).To(Succeed())
+		DeferCleanup(startManager(false))
+		cnet := tutorial()
+		create(ctx, cnet)
+		writtenByUs := func(ctx context.Context) (bool, error) {
+			err := k8s.Get(ctx, client.ObjectKeyFromObject(taken), taken)
+			return allocation.WrittenByUs(taken), err
+		}
+		Eventually(writtenByUs).WithContext(ctx).Should(BeTrue())
+		Expect(taken.Annotations).To(HaveKeyWithValue(v1alpha1.AllocatedAnnotation, "192.168.1.205=lan-pool"))
+		Eventually(allocatedOf("lb-taken")).WithContext(ctx).Should(Equal("True Allocated: it has 192.168.1.205 of pool lan-pool"))
+
+		change(ctx, cnet, func(c *v1alpha1.ClusterNetworking) {
+			c.Spec.LoadBalancerClass, c.Spec.IPPools = "lanyard.dev/lan", []v1alpha1.IPPool{of("other", nil, "10.0.0.0/30")}
+			c.Spec.L2Advertisements = nil
+		})
+		Eventually(conditionOf("IPPoolsReady")).WithContext(ctx).Should(HavePrefix("True "))
+		Consistently(writtenByUs).WithContext(ctx).Should(BeTrue())
+		Expect(allocation.Ours(taken, "lanyard.dev/lan")).To(BeTrue())
+		Expect(addressOf("lb-taken")(ctx)).To(Equal("192.168.1.205"))
+
+		Expect(k8s.Delete(ctx, cnet)).To(Succeed())
+		Eventually(addressOf("lb-taken")).WithContext(ctx).Should(BeEmpty())
+	})
+
+	It("waits until the labels of its namespace are known", func(ctx SpecContext) {
+		in := rules{pools: lanPool, admissions: admissions{pools: make([]admission, 1), open: []int{0}, byLabels: true}}
+		Expect(requestOf("default/lb", loadBalancer("lb"), in).Standing).To(Equal(ipam.Leaving))
+		in.namespaces = map[string]labels.Set{"default": nil}
+		Expect(requestOf("default/lb", loadBalancer("lb"), in).Standing).To(Equal(ipam.Current))
 	})
 
 	It("is not given to others for a while, where the pool wants that, but to the Service that had it", func(ctx SpecContext) {

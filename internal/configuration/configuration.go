@@ -2,6 +2,7 @@ package configuration
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -36,8 +37,13 @@ func FromObject(cnet *v1alpha1.ClusterNetworking) Configuration {
 	c := Configuration{
 		Generation:        cnet.Generation,
 		LoadBalancerClass: cnet.Spec.LoadBalancerClass,
-		IPPools:           cnet.Spec.IPPools,
+		IPPools:           slices.Clone(cnet.Spec.IPPools),
 		L2Advertisements:  cnet.Spec.L2Advertisements,
+	}
+	for i := range c.IPPools { // what the API server fills in is left out too, for the same speakers
+		if c.IPPools[i].Allocation == v1alpha1.AllocationAutomatic {
+			c.IPPools[i].Allocation = ""
+		}
 	}
 	if cnet.Spec.FailureDetection.MarkPodsNotReady == v1alpha1.MarkPodsNotReadyEnabled {
 		c.FailureDetection = cnet.Spec.FailureDetection

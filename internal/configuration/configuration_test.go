@@ -34,7 +34,8 @@ l2Advertisements:
 
 func TestADocumentIsWhatWasAskedFor(t *testing.T) {
 	cnet := &v1alpha1.ClusterNetworking{ObjectMeta: metav1.ObjectMeta{Name: "cluster", Generation: 3}}
-	cnet.Spec.IPPools = []v1alpha1.IPPool{{Name: "lan-pool", Addresses: []v1alpha1.AddressRange{"192.168.1.200-192.168.1.210", "fd00::/120"}}}
+	cnet.Spec.IPPools = []v1alpha1.IPPool{{Name: "lan-pool", Addresses: []v1alpha1.AddressRange{"192.168.1.200-192.168.1.210", "fd00::/120"},
+		Allocation: v1alpha1.AllocationAutomatic}} // which the API server fills in
 	cnet.Spec.L2Advertisements = []v1alpha1.L2Advertisement{{
 		Name: "lan-l2", IPPools: []string{"lan-pool"}, Interfaces: []string{"eth0", "bond*"},
 		NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"rack": "1"}},

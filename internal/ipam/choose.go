@@ -33,7 +33,7 @@ func (p *planner) wanted(r *Request, f Family) (Holding, *Refusal) {
 	switch {
 	case r.Pool != "" && r.Pool != name:
 		return Holding{}, r.refuse(InvalidRequest, "it asks for %s and for pool %s, but pool %s has that address: ask for one of the two", a, r.Pool, name)
-	case !slices.Contains(r.Admitted, pool):
+	case !slices.Contains(r.Admitted, pool) && !slices.Contains(p.reservedFor[r.Service], a):
 		return Holding{}, r.refuse(PoolNotAllowed, "pool %s, which has %s, does not admit this Service: see its allowedServices in spec.ipPools", name, a)
 	case !given:
 		return Holding{}, r.refuse(AddressWithheld, "%s, which this Service asks for, is given to nobody: %s", a, p.whyWithheld(pool, a))
@@ -41,7 +41,7 @@ func (p *planner) wanted(r *Request, f Family) (Holding, *Refusal) {
 	if kept := p.keptFor(a, r); kept.service != "" {
 		return Holding{}, r.refuse(AddressWithheld, "%s, which this Service asks for, is kept for Service %s: %s", a, kept.service, kept.why)
 	}
-	if by, why := p.obstacle(r, a); by != "" {
+	if by, why := p.obstacle(r, a, shares); by != "" {
 		return Holding{}, p.refuseTaken(r, a, by, why)
 	}
 	return p.verified(r, Holding{Addr: a, Pool: name})
@@ -76,7 +76,7 @@ func (p *planner) shared(r *Request, f Family) (Holding, bool) {
 		if familyOf(a) != f || !given || !p.takesFrom(r, pool) || p.keptFor(a, r).service != "" {
 			continue
 		}
-		if by, _ := p.obstacle(r, a); by == "" {
+		if by, _ := p.obstacle(r, a, shares); by == "" {
 			return Holding{Addr: a, Pool: p.facts.Pools[pool].Name}, true
 		}
 	}
@@ -111,8 +111,9 @@ func (p *planner) lowestFree(r *Request, f Family) (Holding, *Refusal) {
 	return Holding{}, p.noneFree(r, f, full)
 }
 
-// obstacle says who keeps a request from having the address, and why they cannot share it, if sharing is asked for; nobody when it may have it.
-func (p *planner) obstacle(r *Request, a netip.Addr) (by, why string) {
+// obstacle says who keeps a request from having the address, and why they cannot share it, if sharing is asked for; nobody when it may have it, alone
+// or together with those that go together with it.
+func (p *planner) obstacle(r *Request, a netip.Addr, goTogether func(a, b *Request) bool) (by, why string) {
 	o, owned := p.owners[a]
 	switch {
 	case !owned:
@@ -121,7 +122,7 @@ func (p *planner) obstacle(r *Request, a netip.Addr) (by, why string) {
 		return p.facts.Taken[o.taken].By, ""
 	}
 	for _, other := range append([]int32{o.request}, p.beside[a]...) {
-		if b := &p.ordered[other]; !shares(r, b) {
+		if b := &p.ordered[other]; !goTogether(r, b) {
 			return "Service " + b.Service, obstacle(r, b)
 		}
 	}
@@ -138,6 +139,12 @@ func (p *planner) take(i int32, a netip.Addr) {
 	if key := p.ordered[i].Sharing.Key; key != "" && !slices.Contains(p.keyed[key], a) {
 		p.keyed[key] = append(p.keyed[key], a)
 	}
+}
+
+// release undoes take for a request that has the address alone.
+func (p *planner) release(r *Request, a netip.Addr) {
+	delete(p.owners, a)
+	p.keyed[r.Sharing.Key] = slices.DeleteFunc(p.keyed[r.Sharing.Key], func(keyed netip.Addr) bool { return keyed == a })
 }
 
 // owned says whether somebody has the address.

@@ -205,6 +205,13 @@ func TestWhatIsKeptForAService(t *testing.T) {
 			requests: []Request{wants("default/former", at(9))},
 			want:     []Assignment{has("default/former", "lan", "192.168.1.200")},
 		},
+		"who has another address, and asks for the one that is reserved for it, moves there": {
+			requests: []Request{asking(wants("traefik/traefik", at(9), "192.168.1.203"), forAddrs("192.168.1.201"), admittedTo())},
+			want:     []Assignment{has("traefik/traefik", "lan", "192.168.1.201")},
+		},
+		"who needs both families and can have one gets none, whatever it has a reservation for": {
+			requests: []Request{asking(wants("traefik/traefik", at(9)), of(IPv4, IPv6), func(r *Request) { r.Need = NeedAll })},
+		},
 		"memory is no way around a reservation": {
 			requests: []Request{asking(wants("a/1", at(1)), func(r *Request) { r.Remembers = memory("192.168.1.201", "192.168.1.200") })},
 			want:     []Assignment{has("a/1", "lan", "192.168.1.202")},
@@ -212,7 +219,7 @@ func TestWhatIsKeptForAService(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := planned(Facts{Pools: pools, Requests: tc.requests, Cooling: cooling})
-			if diff := cmp.Diff(tc.want, got.Assignments, compareAddr); diff != "" {
+			if diff := cmp.Diff(tc.want, got.Assignments, compareAddr, emptyIsNone); diff != "" {
 				t.Errorf("assignments (-want +got):\n%s", diff)
 			}
 		})

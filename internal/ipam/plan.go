@@ -154,7 +154,7 @@ func (p *planner) keep(i int32) (refused []Refusal) {
 		if len(r.Families) > 0 && !slices.Contains(r.Families, familyOf(a)) && r.Standing == Current {
 			continue
 		}
-		if by, why := p.obstacle(r, a); by != "" {
+		if by, why := p.obstacle(r, a, staysWith); by != "" {
 			refused = append(refused, r.drivenFrom(a, by, why))
 			if o := p.owners[a]; o.request >= 0 {
 				p.drove[o.request] = true
@@ -179,6 +179,7 @@ func (p *planner) restore(i int32) {
 	if r.Standing == Leaving || r.Invalid != "" || len(reserved)+len(r.Remembers) == 0 || len(p.held(i)) >= len(r.Families) {
 		return
 	}
+	before := p.kept[i]
 	back := slices.Clone(p.held(i))
 	give := func(a netip.Addr, admitted bool) {
 		f := familyOf(a)
@@ -197,7 +198,19 @@ func (p *planner) restore(i int32) {
 	for _, h := range r.Remembers {
 		give(h.Addr, false)
 	}
+	if r.Need == NeedAll && before.from == before.to && !p.completes(r, back) {
+		for _, h := range back { // all or none: what it cannot complete is left to others
+			p.release(r, h.Addr)
+		}
+		return
+	}
 	p.hold(i, back, nil)
+}
+
+// completes says whether the families that a request lacks next to these holdings can be had now.
+func (p *planner) completes(r *Request, held []Holding) bool {
+	_, lacking := p.pick(r, held)
+	return lacking == nil
 }
 
 // complete adds what the request lacks to what it holds, or gives it what it asks for instead. The refusal says why something is still lacking.

@@ -44,7 +44,7 @@ type Standing int
 const (
 	// Current keeps what it holds and gets what it lacks.
 	Current Standing = iota
-	// Leaving keeps what it holds and gets nothing new: its Service is being deleted.
+	// Leaving keeps what it holds and gets nothing new: its Service is being deleted, or too little is known of it yet.
 	Leaving
 )
 

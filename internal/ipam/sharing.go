@@ -39,7 +39,13 @@ func obstacle(a, b *Request) string {
 		return "their sharing keys differ"
 	case !a.Sharing.allows(a.namespace(), b.namespace()), !b.Sharing.allows(b.namespace(), a.namespace()):
 		return "both have to name each other's namespace to share across namespaces"
-	case a.Sharing.Backends != b.Sharing.Backends:
+	}
+	return clash(a, b)
+}
+
+// clash says why two Services of one key cannot be served at one address.
+func clash(a, b *Request) string {
+	if a.Sharing.Backends != b.Sharing.Backends {
 		return "with externalTrafficPolicy Local both need it, and the same selector"
 	}
 	for _, p := range a.Sharing.Ports {
@@ -50,5 +56,11 @@ func obstacle(a, b *Request) string {
 	return ""
 }
 
-// shares says whether two Services share an address.
+// shares says whether a Service may come to another's address.
 func shares(a, b *Request) bool { return a.Sharing.Key != "" && obstacle(a, b) == "" }
+
+// staysWith says whether two Services that show the same address both keep it. Whose namespace they are in does not matter any more: MetalLB does not
+// ask, and what it gave stays.
+func staysWith(a, b *Request) bool {
+	return a.Sharing.Key != "" && a.Sharing.Key == b.Sharing.Key && clash(a, b) == ""
+}

@@ -85,6 +85,10 @@ func TestSharing(t *testing.T) {
 			requests: []Request{asking(wants("a/1", at(1), second), sharing("k", 80)), asking(wants("a/2", at(2), second), sharing("k", 443))},
 			want:     []Assignment{has("a/1", "lan", second), has("a/2", "lan", second)},
 		},
+		"what is shared across namespaces stays shared, as MetalLB gave it": {
+			requests: []Request{asking(wants("a/1", at(1), second), sharing("k", 80)), asking(wants("b/2", at(2), second), sharing("k", 443))},
+			want:     []Assignment{has("a/1", "lan", second), has("b/2", "lan", second)},
+		},
 		"a member that changes so that it cannot share: the younger goes": {
 			requests: []Request{asking(wants("a/1", at(1), second), sharing("k", 80)), asking(wants("a/2", at(2), second), sharing("k", 443), locally("app=web"))},
 			want:     []Assignment{has("a/1", "lan", second), has("a/2", "lan", first)},

@@ -43,8 +43,8 @@ func TestSimulationCatchesMutations(t *testing.T) {
 	}{
 		"who holds an address does not keep it":      {keepHolders, "has not asked for anything else"},
 		"the younger goes first":                     {olderFirst, "has not asked for anything else"},
-		"ports are not compared":                     {comparePorts, "both have"},
-		"namespaces are not compared":                {compareNamespaces, "both have"},
+		"ports are not compared":                     {comparePorts, "does not agree"},
+		"namespaces are not compared":                {compareNamespaces, "does not agree"},
 		"who says that it had an address has it":     {doubtMemory, "both have"},
 		"reservations do not count":                  {minReservations, "is reserved for"},
 		"what is excluded is given":                  {minExclusions, "is excluded"},

@@ -176,6 +176,7 @@ func (w *world) pass(m *manager) (wrote bool) {
 			continue
 		}
 		w.assign(m, current, s, assigned[name])
+		w.checkCompany(seen, s, w.services[name])
 		wrote = true
 	}
 	return wrote
@@ -270,6 +271,18 @@ func (w *world) checkGiven(s service, a netip.Addr) {
 	}
 }
 
+// checkCompany says whether a Service has come to the address of one that does not agree, as far as the manager knew.
+func (w *world) checkCompany(seen map[string]service, before, after service) {
+	for _, a := range after.Holds {
+		for name, other := range seen {
+			if name != after.Service && other.balances && slices.Contains(other.Holds, a) && !slices.Contains(before.Holds, a) && !other.asked &&
+				other.Sharing.Key != "" && other.Sharing.Key == before.Sharing.Key && !shares(&before.Request, &other.Request) {
+				w.fail("%s comes to %s, where %s is and does not agree", after.Service, a, name)
+			}
+		}
+	}
+}
+
 // driven says whether there was a moment in which somebody older had an address too, and the two could not share it: the manager may see that one only
 // now, and the older may be gone by now.
 func (w *world) driven(s service, a netip.Addr) bool {
@@ -282,7 +295,7 @@ func (w *world) driven(s service, a netip.Addr) bool {
 		}
 		for _, other := range then {
 			older := other.Created.Before(s.Created) || other.Created.Equal(s.Created) && other.Service < s.Service
-			if other.Service != s.Service && other.uid > 0 && other.balances && older && slices.Contains(other.Holds, a) && !shares(&other.Request, &mine.Request) {
+			if other.Service != s.Service && other.uid > 0 && other.balances && older && slices.Contains(other.Holds, a) && !staysWith(&other.Request, &mine.Request) {
 				return true
 			}
 		}
@@ -298,7 +311,7 @@ func (w *world) checkStrangers() {
 		for _, other := range names[i+1:] {
 			b := w.services[other]
 			for _, addr := range a.Holds {
-				if a.balances && b.balances && slices.Contains(b.Holds, addr) && !shares(&a.Request, &b.Request) && !a.asked && !b.asked {
+				if a.balances && b.balances && slices.Contains(b.Holds, addr) && !staysWith(&a.Request, &b.Request) && !a.asked && !b.asked {
 					w.fail("%s and %s both have %s", one, other, addr)
 				}
 			}
