@@ -89,6 +89,9 @@ func poolsOf(c configuration.Configuration) ([]ipam.Pool, error) {
 		for _, a := range p.Exclude {
 			text.Exclude = append(text.Exclude, string(a))
 		}
+		for _, r := range p.Reservations {
+			text.Reservations = append(text.Reservations, ipam.ReservationText{Address: r.Address, For: r.Service.Namespace + "/" + r.Service.Name})
+		}
 		texts = append(texts, text)
 	}
 	pools, problems := ipam.ParsePools(texts)

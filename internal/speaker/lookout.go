@@ -192,8 +192,8 @@ func (l *lookout) found() (foreign map[netip.Addr]foreigner, free []netip.Addr) 
 // lookAhead is how many free addresses of each pool and family are asked for ahead of time.
 const lookAhead = 16
 
-// ahead returns which addresses this node asks for: of each pool those that are given out next, lowest first. Of the nodes on an address's
-// segment, the first by name asks.
+// ahead returns which addresses this node asks for: of each pool those that are given out next, lowest first, and next to them those that are
+// reserved and lie among them. Of the nodes on an address's segment, the first by name asks.
 func ahead(s snapshot, foreign map[netip.Addr]foreigner) (next []host) {
 	used := map[netip.Addr]bool{}
 	for _, svc := range s.services {
@@ -213,7 +213,9 @@ func ahead(s snapshot, foreign map[netip.Addr]foreigner) (next []host) {
 				if _, is := foreign[addr]; is || used[addr] {
 					continue
 				}
-				left[addr.Is4()]--
+				if !slices.ContainsFunc(pool.Reservations, func(r ipam.Reservation) bool { return r.Addr == addr }) {
+					left[addr.Is4()]--
+				}
 				if iface, asks := s.asks(addr); asks {
 					next = append(next, host{iface: iface, addr: addr})
 				}

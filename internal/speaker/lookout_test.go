@@ -153,6 +153,10 @@ func TestAhead(t *testing.T) {
 	for i := range lookAhead - 4 {
 		inWide = append(inWide, fmt.Sprintf("eth1 10.0.1.%d", i+1))
 	}
+	var reserved []string
+	for addr := netip.MustParseAddr("10.0.1.251"); len(reserved) < 1+lookAhead; addr = addr.Next() {
+		reserved = append(reserved, "eth1 "+addr.String())
+	}
 	for name, tc := range map[string]struct {
 		s       snapshot
 		foreign map[netip.Addr]foreigner
@@ -167,6 +171,11 @@ func TestAhead(t *testing.T) {
 				members: map[string]membership.Member{"w1": {Segments: []membership.Segment{lan}}}},
 			foreign: map[netip.Addr]foreigner{netip.MustParseAddr("192.168.1.204"): {}},
 			want:    slices.Concat(onLAN(201, 201), onLAN(205, 210))},
+		"what is reserved besides, and what is excluded never": {
+			s: snapshot{pools: []ipam.Pool{{Name: "wide", Ranges: wide.Ranges[1:], Exclude: []ipam.Range{{First: netip.MustParseAddr("10.0.1.1"), Last: netip.MustParseAddr("10.0.1.250")}},
+				Reservations: []ipam.Reservation{{Addr: netip.MustParseAddr("10.0.1.251"), For: "a/1"}}}},
+				members: map[string]membership.Member{"w1": {Segments: []membership.Segment{beyond}}}},
+			want: reserved},
 		"another asks, who comes first by name": {
 			s: snapshot{pools: lanPool(), members: map[string]membership.Member{"w1": {Segments: []membership.Segment{lan}}, "w0": {Segments: []membership.Segment{lan}}}}},
 		"one that comes first and is not on the segment asks for nothing": {
