@@ -217,7 +217,7 @@ var _ = Describe("Which address a Service gets", func() {
 		Eventually(addressOf("lb-taken")).WithContext(ctx).Should(BeEmpty())
 	})
 
-	It("waits until the labels of its namespace are known", func(ctx SpecContext) {
+	It("waits until the labels of its namespace are known", func() {
 		in := rules{pools: lanPool, admissions: admissions{pools: make([]admission, 1), open: []int{0}, byLabels: true}}
 		Expect(requestOf("default/lb", loadBalancer("lb"), in).Standing).To(Equal(ipam.Leaving))
 		in.namespaces = map[string]labels.Set{"default": nil}
