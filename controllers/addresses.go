@@ -249,7 +249,7 @@ func (r *AddressesReconciler) rules(ctx context.Context, inForce configuration.C
 		return all, nil
 	}
 	var namespaces corev1.NamespaceList
-	if err := r.client.List(ctx, &namespaces); err != nil {
+	if err := r.client.List(ctx, &namespaces, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return rules{}, fmt.Errorf("listing Namespaces: %w", err)
 	}
 	all.namespaces = make(map[string]labels.Set, len(namespaces.Items))

@@ -180,7 +180,7 @@ func (w write) patch() ([]byte, error) {
 			ops = append(ops, operation{"test", "/metadata/annotations", nil}, operation{"add", "/metadata/annotations", map[string]string{}})
 		}
 		path := "/metadata/annotations/" + inPointer.Replace(v1alpha1.AllocatedAnnotation)
-		ops = append(ops, operation{"add", path, allocation.Text(entries(w.addresses))})
+		ops = append(ops, operation{"add", path, w.text()})
 	}
 	body, err := json.Marshal(ops)
 	if err != nil {

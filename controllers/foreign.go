@@ -95,7 +95,7 @@ var everywhere = []ipam.Range{
 }
 
 // linksOf returns the subnets of the nodes' interfaces: there the LAN can be asked about an address. While no speaker has reported, that may be
-// anywhere. Text that is no prefix is none.
+// anywhere.
 func linksOf(nodes []v1alpha1.NodeNetworking) []ipam.Range {
 	if len(nodes) == 0 {
 		return everywhere
@@ -103,11 +103,10 @@ func linksOf(nodes []v1alpha1.NodeNetworking) []ipam.Range {
 	var all []ipam.Range
 	for _, n := range nodes {
 		for _, i := range n.Status.Interfaces {
-			for _, text := range i.Addresses {
-				p, err := netip.ParsePrefix(text)
-				if err != nil || i.Carrier != v1alpha1.CarrierUp {
-					continue
-				}
+			if i.Carrier != v1alpha1.CarrierUp {
+				continue
+			}
+			for _, p := range prefixesOf(i) {
 				if r, err := ipam.ParseRange(p.Masked().String()); err == nil && !slices.Contains(all, r) {
 					all = append(all, r)
 				}

@@ -21,7 +21,7 @@ import (
 // withheld reads which addresses are given to nobody, whatever the pools say.
 func (r *AddressesReconciler) withheld(ctx context.Context, reports []v1alpha1.NodeNetworking) ([]ipam.Withheld, error) {
 	var nodes corev1.NodeList
-	if err := r.client.List(ctx, &nodes); err != nil {
+	if err := r.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // they are large, and only read
 		return nil, fmt.Errorf("listing Nodes: %w", err)
 	}
 	cidrs, err := r.serviceCIDRs.list(ctx)
@@ -66,10 +66,8 @@ func withheldFrom(reports []v1alpha1.NodeNetworking, nodes []corev1.Node, servic
 	}
 	for _, report := range reports {
 		for _, iface := range report.Status.Interfaces {
-			for _, text := range iface.Addresses {
-				if p, err := netip.ParsePrefix(text); err == nil {
-					special(p, note)
-				}
+			for _, p := range prefixesOf(iface) {
+				special(p, note)
 			}
 		}
 		for _, text := range report.Status.Gateways {
@@ -95,6 +93,17 @@ func withheldFrom(reports []v1alpha1.NodeNetworking, nodes []corev1.Node, servic
 		all = append(all, ipam.Withheld{Range: r, Why: what})
 	}
 	slices.SortFunc(all, func(a, b ipam.Withheld) int { return strings.Compare(a.String(), b.String()) })
+	return all
+}
+
+// prefixesOf are the addresses of an interface with their subnets. Text that is no prefix is none.
+func prefixesOf(iface v1alpha1.NodeInterface) []netip.Prefix {
+	var all []netip.Prefix
+	for _, text := range iface.Addresses {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			all = append(all, p)
+		}
+	}
 	return all
 }
 

@@ -153,6 +153,11 @@ func (p Pool) Contains(a netip.Addr) bool {
 	return slices.ContainsFunc(p.Ranges, func(r Range) bool { return r.Contains(a) })
 }
 
+// Gives are the pool's addresses without those that are excluded, and withheld from every pool.
+func (p Pool) Gives(withheld ...Range) []Range {
+	return Subtract(p.Ranges, slices.Concat(p.Exclude, withheld))
+}
+
 // Size is how many addresses the pool holds.
 func (p Pool) Size() *big.Int {
 	total := new(big.Int)

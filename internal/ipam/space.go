@@ -19,7 +19,7 @@ type space struct {
 }
 
 func newSpace(pool *Pool, withheld []Range) space {
-	s := space{gives: Subtract(pool.Ranges, slices.Concat(pool.Exclude, withheld))}
+	s := space{gives: pool.Gives(withheld...)}
 	for _, r := range s.gives {
 		s.next = append(s.next, r.First)
 	}

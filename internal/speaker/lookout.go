@@ -208,7 +208,7 @@ func ahead(s snapshot, foreign map[netip.Addr]foreigner) (next []host) {
 	}
 	for _, pool := range s.pools {
 		left := map[bool]int{true: lookAhead, false: lookAhead} // of IPv4, and of IPv6
-		for _, r := range ipam.Subtract(pool.Ranges, pool.Exclude) {
+		for _, r := range pool.Gives() {
 			for addr := r.First; left[addr.Is4()] > 0 && addr.IsValid() && r.Contains(addr); addr = addr.Next() {
 				if _, is := foreign[addr]; is || used[addr] {
 					continue

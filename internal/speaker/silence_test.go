@@ -98,6 +98,17 @@ func (l *lostNode) lose() {
 func nothing(ctx context.Context) error { <-ctx.Done(); return os.ErrDeadlineExceeded }
 func refused(context.Context) error     { return syscall.ECONNREFUSED }
 
+// besideALostNode runs a test in which a node was just lost and is asked.
+func besideALostNode(t *testing.T, do func(t *testing.T, l *lostNode)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer synctest.Wait()
+		defer cancel()
+		do(t, watchLost(ctx, t))
+	})
+}
+
 // silentAt says after each time, from the loss on, whether the node is silent.
 func (l *lostNode) silentAt(times ...time.Duration) map[time.Duration]bool {
 	began, said := time.Now(), map[time.Duration]bool{}
@@ -121,11 +132,7 @@ func TestANodeIsSilentWhenNothingOfItAnswers(t *testing.T) {
 		"this node cannot ask":          {change: func(l *lostNode) { l.dial = func(context.Context) error { return syscall.ENETUNREACH } }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer synctest.Wait()
-				defer cancel()
-				l := watchLost(ctx, t)
+			besideALostNode(t, func(t *testing.T, l *lostNode) {
 				tc.change(l)
 				lost := time.Now()
 				if diff := cmp.Diff(map[time.Duration]bool{early: false, late: tc.want}, l.silentAt(early, late)); diff != "" {
@@ -143,11 +150,7 @@ func TestANodeIsSilentWhenNothingOfItAnswers(t *testing.T) {
 }
 
 func TestASilentNodeThatAnswersIsSilentNoMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer synctest.Wait()
-		defer cancel()
-		l := watchLost(ctx, t)
+	besideALostNode(t, func(t *testing.T, l *lostNode) {
 		l.silentAt(time.Second)
 		<-l.wake
 		l.dial = refused
@@ -164,11 +167,7 @@ func TestASilentNodeThatAnswersIsSilentNoMore(t *testing.T) {
 
 // TestWhoIsLostAgainIsAskedAnew: what was known from the time before does not count.
 func TestWhoIsLostAgainIsAskedAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer synctest.Wait()
-		defer cancel()
-		l := watchLost(ctx, t)
+	besideALostNode(t, func(t *testing.T, l *lostNode) {
 		l.silentAt(time.Second)
 		l.watch(nil, func(host) {}, time.Now())
 		l.silentAt(5 * time.Second)
