@@ -36,10 +36,10 @@ func TestAFailedCommandSaysWhatItWasAndWhatItSaidLast(t *testing.T) {
 func TestACommandThatIsCutOffEndsWithItsChildren(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	file := filepath.Join(t.TempDir(), "pid")
-	ended := make(chan error)
+	outcome := make(chan error)
 	go func() {
 		_, err := run(ctx, "sh", "-c", "sleep 600 & echo $! > "+file+".partial; mv "+file+".partial "+file+"; wait")
-		ended <- err
+		outcome <- err
 	}()
 	var child identity
 	eventually(t, "the child to run", func() bool {
@@ -51,14 +51,14 @@ func TestACommandThatIsCutOffEndsWithItsChildren(t *testing.T) {
 		if _, err := fmt.Sscan(string(text), &pid); err != nil {
 			t.Fatal(err)
 		}
-		child, err = identify(pid)
+		child, _, err = identify(pid)
 		return err == nil
 	})
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) && !strings.Contains(message(err), "signal: killed") {
+	if err := <-outcome; !errors.Is(err, context.Canceled) && !strings.Contains(message(err), "signal: killed") {
 		t.Errorf("error is %v, want that it was cut off", err)
 	}
-	eventually(t, "the end of the child", func() bool { return !child.alive() })
+	eventually(t, "the end of the child", func() bool { return child.life() == ended })
 }
 
 func TestWaitFor(t *testing.T) {

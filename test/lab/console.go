@@ -263,7 +263,7 @@ func (l lab) consoleExec(ctx context.Context, node string, command []string) err
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if _, running := l.process(node); !running {
+				if !l.isOn(node) {
 					_ = conn.Close()
 				}
 			}
@@ -315,7 +315,7 @@ func (l lab) dialConsole(ctx context.Context, node string) (net.Conn, error) {
 	var conn net.Conn
 	var off error
 	err = waitFor(ctx, "the console of "+node, time.Minute, func(ctx context.Context) (bool, error) {
-		if _, running := l.process(node); !running {
+		if !l.isOn(node) {
 			off = fmt.Errorf("%s is off: turn it on with `lab start %s`", node, node)
 			return true, nil
 		}

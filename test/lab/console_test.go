@@ -137,7 +137,7 @@ func TestTheEndOfTheConnectionEndsTheCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the command's child to end", func() bool {
-		_, err := identify(pid) // an orphan that nobody has reaped yet has ended too
+		_, _, err := identify(pid) // an orphan that nobody has reaped yet has ended too
 		return errors.Is(err, errEnded) || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH)
 	})
 }

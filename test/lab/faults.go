@@ -110,7 +110,7 @@ func (l lab) start(ctx context.Context, p progress, name string) error {
 		return err
 	}
 	defer unlock()
-	if _, running := l.process(name); running {
+	if l.isOn(name) {
 		return nil
 	}
 	return l.boot(ctx, h)
@@ -136,7 +136,7 @@ func (l lab) status(ctx context.Context, w io.Writer) error {
 			if apiErr != nil {
 				ready = "the API server does not answer"
 			}
-			if id, running := l.process(h.name); running {
+			if id, so := l.process(h.name); so == running {
 				power = fmt.Sprintf("on (process %d)", id.pid)
 			} else {
 				power, plugged = "off", "-"

@@ -28,7 +28,7 @@ func (l lab) wire(ctx context.Context) error {
 		return err
 	}
 	for _, h := range l.nodes() {
-		if _, running := l.process(h.name); !running {
+		if !l.isOn(h.name) {
 			continue
 		}
 		if err := l.plug(ctx, h); err != nil {

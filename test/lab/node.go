@@ -64,7 +64,7 @@ func (l lab) awaitContainerd(ctx context.Context, h host) error {
 	log := filepath.Join(l.disk(h.name), "containerd.log")
 	var off error
 	err := waitFor(ctx, "containerd on "+h.name, limit, func(ctx context.Context) (bool, error) {
-		if _, running := l.process(h.name); !running {
+		if !l.isOn(h.name) {
 			off = fmt.Errorf("%s has gone off again: %s", h.name, lastLinesOf(filepath.Join(l.disk(h.name), "node.log"), 5))
 			return true, nil
 		}
@@ -94,7 +94,8 @@ func (l lab) fork(h host) (identity, error) {
 	if err := namespace.Do(l.netns(h), cmd.Start); err != nil {
 		return identity{}, err
 	}
-	return identify(cmd.Process.Pid)
+	id, _, err := identify(cmd.Process.Pid)
+	return id, err
 }
 
 // path is where programs are found on the lab's hosts.
@@ -121,7 +122,7 @@ func (l lab) command(ctx context.Context, name string, command []string) (*exec.
 	var enter []string
 	if h.role == workstation {
 		enter = []string{"nsenter", "--net=" + filepath.Join(netnsFolder, l.netns(h)), "--"}
-	} else if id, running := l.process(name); !running {
+	} else if id, so := l.process(name); so != running {
 		return nil, fmt.Errorf("%s is off: turn it on with `lab start %s`", name, name)
 	} else if h.kernel == ownKernel {
 		enter = []string{l.binary(), "--name", l.name, "console-exec", name, "--"}

@@ -93,7 +93,7 @@ func (l lab) plugKernel(ctx context.Context, h host) error {
 	if err := os.WriteFile(l.addressingFile(h.name), []byte(commands), 0o644); err != nil {
 		return fmt.Errorf("writing the routes of %s: %w", h.name, err)
 	}
-	if _, running := l.process(h.name); !running {
+	if !l.isOn(h.name) {
 		return nil
 	}
 	if err := l.mendKernel(ctx, h); err != nil {

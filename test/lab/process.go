@@ -33,54 +33,90 @@ func parseIdentity(text string) (identity, error) {
 // errEnded is said of a process that has ended and that its parent has not asked about yet: it still has a number, and does nothing.
 var errEnded = errors.New("the process has ended")
 
-// startOf returns when a process started, from its stat line. The command name, in parentheses, may hold anything.
-func startOf(stat string) (uint64, error) {
+// life says how far a process has come.
+type life int
+
+const (
+	ended life = iota
+	// ending: it was killed and does nothing any more, but is still there. A node's first process stays so until the last process of
+	// its node is dead: pid_namespaces(7).
+	ending
+	running
+)
+
+// exiting is the kernel's PF_EXITING, a bit of proc_pid_stat(5)'s flags.
+const exiting = 0x4
+
+// parseStat returns when a process started, and how far it has come, from its stat line. The command name, in parentheses, may hold anything.
+func parseStat(stat string) (start uint64, so life, err error) {
 	end := strings.LastIndexByte(stat, ')')
 	if end < 0 {
-		return 0, fmt.Errorf("%q is no stat line", stat)
+		return 0, ended, fmt.Errorf("%q is no stat line", stat)
 	}
-	// proc_pid_stat(5) counts from 1, and the name is its second: the state, its third, comes first here, and the start time, its 22nd, 19 later.
+	// proc_pid_stat(5) counts from 1, and the name is its second: the state, its third, comes first here, the flags, its 9th, 6 later, and the
+	// start time, its 22nd, 19 later.
 	fields := strings.Fields(stat[end+1:])
-	const state, startTime = 0, 19
+	const state, flags, startTime = 0, 6, 19
 	if len(fields) <= startTime {
-		return 0, fmt.Errorf("%q is too short for a stat line", stat)
+		return 0, ended, fmt.Errorf("%q is too short for a stat line", stat)
 	}
 	if fields[state] == "Z" || fields[state] == "X" {
-		return 0, errEnded
+		return 0, ended, errEnded
 	}
-	return strconv.ParseUint(fields[startTime], 10, 64)
+	bits, err := strconv.ParseUint(fields[flags], 10, 64)
+	if err != nil {
+		return 0, ended, fmt.Errorf("reading the flags of the stat line %q: %w", stat, err)
+	}
+	so = running
+	if bits&exiting != 0 {
+		so = ending
+	}
+	start, err = strconv.ParseUint(fields[startTime], 10, 64)
+	return start, so, err
 }
 
-// identify returns the identity of a living process.
-func identify(pid int) (identity, error) {
+// identify returns the identity of a process that has not ended, and whether it still runs.
+func identify(pid int) (identity, life, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return identity{}, err
+		return identity{}, ended, err
 	}
-	start, err := startOf(string(stat))
+	start, so, err := parseStat(string(stat))
 	if err != nil {
-		return identity{}, err
+		return identity{}, ended, err
 	}
-	return identity{pid: pid, start: start}, nil
+	return identity{pid: pid, start: start}, so, nil
 }
 
-// alive says whether this very process still runs.
-func (id identity) alive() bool {
-	now, err := identify(id.pid)
-	return err == nil && now == id
+// life says how far this very process has come.
+func (id identity) life() life {
+	now, so, err := identify(id.pid)
+	if err != nil || now != id {
+		return ended
+	}
+	return so
 }
 
 // pidFile is where the identity of a node's first process is kept.
 func (l lab) pidFile(node string) string { return filepath.Join(l.disk(node), "pid") }
 
-// process returns the node's first process, and whether it runs.
-func (l lab) process(node string) (identity, bool) {
+// process returns the node's first process, and how far that has come. The node is on while it runs.
+func (l lab) process(node string) (identity, life) {
 	text, err := os.ReadFile(l.pidFile(node))
 	if err != nil {
-		return identity{}, false
+		return identity{}, ended
 	}
 	id, err := parseIdentity(string(text))
-	return id, err == nil && id.alive()
+	if err != nil {
+		return identity{}, ended
+	}
+	return id, id.life()
+}
+
+// isOn says whether a node has power.
+func (l lab) isOn(node string) bool {
+	_, so := l.process(node)
+	return so == running
 }
 
 // strays are the lab's processes: those on its networks, those that run from its state folder, and its nodes' first processes, which
@@ -93,7 +129,7 @@ func (l lab) strays() ([]int, error) {
 	on := membersOf(networks...)
 	first := map[int]bool{}
 	for _, h := range l.nodes() {
-		if id, running := l.process(h.name); running {
+		if id, so := l.process(h.name); so != ended {
 			first[id.pid] = true
 		}
 	}
@@ -105,9 +141,9 @@ func (l lab) strays() ([]int, error) {
 
 // processesOf are a node's first process and all on its network, among them a first process that an interrupted start did not note.
 func (l lab) processesOf(h host) ([]int, error) {
-	id, running := l.process(h.name)
+	id, so := l.process(h.name)
 	on := membersOf(l.netns(h))
-	return processesWhere(func(pid int) bool { return on(pid) || running && pid == id.pid })
+	return processesWhere(func(pid int) bool { return on(pid) || so != ended && pid == id.pid })
 }
 
 // membersOf returns a function that says whether a process is in one of the named network namespaces.

@@ -38,7 +38,7 @@ func (l lab) secondLAN(ctx context.Context) error {
 		return err
 	}
 	for _, h := range append([]host{workstationOps}, nodes...) {
-		if _, running := l.process(h.name); h.role != workstation && !running || h.kernel == ownKernel {
+		if h.role != workstation && !l.isOn(h.name) || h.kernel == ownKernel {
 			continue
 		}
 		if err := l.plugSecond(ctx, h); err != nil {

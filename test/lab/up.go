@@ -209,7 +209,7 @@ func (l lab) bootAll(ctx context.Context, nodes []host) error {
 	var group errgroup.Group
 	for _, h := range nodes {
 		group.Go(func() error {
-			if _, running := l.process(h.name); !running {
+			if !l.isOn(h.name) {
 				if err := l.boot(ctx, h); err != nil {
 					return err
 				}
