@@ -16,7 +16,14 @@ func startLab(ctx context.Context, suffix string, size ...string) otherLab {
 	GinkgoHelper()
 	o := otherLab(*labName + "-" + suffix)
 	o.run(ctx, append([]string{"up"}, size...)...)
-	DeferCleanup(func(ctx SpecContext) { o.run(ctx, "down") }, NodeTimeout(2*time.Minute))
+	DeferCleanup(func(ctx SpecContext) {
+		if CurrentSpecReport().Failed() {
+			describe(ctx, func(ctx context.Context, name string, args ...string) (string, error) {
+				return o.ops(ctx, append([]string{name}, args...)...)
+			})
+		}
+		o.run(ctx, "down")
+	}, NodeTimeout(2*time.Minute))
 	o.run(ctx, "load", "dist/lanyard.tar")
 	return o
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"flag"
 	"testing"
 	"time"
@@ -54,9 +55,13 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 
 // A failure shows what a person on call would look at first.
 var _ = JustAfterEach(func(ctx SpecContext) {
-	if !CurrentSpecReport().Failed() {
-		return
+	if CurrentSpecReport().Failed() {
+		describe(ctx, output)
 	}
+})
+
+// describe shows what a person on call would look at first, on the cluster that the commands reach.
+func describe(ctx context.Context, output func(ctx context.Context, name string, args ...string) (string, error)) {
 	for _, command := range [][]string{
 		{"describe", "clusternetworking", "cluster"},
 		{"get", "services,pods,nodes", "--all-namespaces", "-o", "wide"},
@@ -65,4 +70,4 @@ var _ = JustAfterEach(func(ctx SpecContext) {
 		output, err := output(ctx, "kubectl", command...)
 		GinkgoWriter.Println(output, err)
 	}
-})
+}

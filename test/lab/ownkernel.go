@@ -188,14 +188,14 @@ func nth(set unix.CPUSet, n int) int {
 }
 
 // kernelArguments is the kernel's command line. Its root is the machine's files as layOutMachine leaves them. What it does not know itself
-// becomes the environment of its first process.
+// becomes the environment of its first process. With seccomp the node's programs could reach into its kernel's memory: they are our own.
 func (l lab) kernelArguments(h host, clock string) []string {
 	arguments := []string{
 		"mem=" + kernelMemory, "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw",
 		"ubd0=" + l.diskImage(h.name),
-		"vec0:transport=tap,ifname=" + cable(h) + ",depth=128,gro=1",
-		"vec1:transport=tap,ifname=" + consoleCable(h) + ",depth=128,gro=1",
-		"uml_dir=/run/uml", "con=null", "con0=null,fd:1", "quiet",
+		"vec0:transport=tap,ifname=" + cable(h) + ",depth=64,gro=1",
+		"vec1:transport=tap,ifname=" + consoleCable(h) + ",depth=64,gro=1",
+		"seccomp=on", "uml_dir=/run/uml", "con=null", "con0=null,fd:1", "quiet",
 		"console=tty0", // else the kernel adds it at the end, to its first process's arguments
 		clockVariable + "=" + clock,
 	}
