@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 )
 
 // kernelSuite is the part of Debian that the kernel's sources come from, wherever else this machine gets its packages: user-mode Linux runs
@@ -37,6 +38,10 @@ var kernelTools = map[string]string{
 func (l lab) kernel() string {
 	return filepath.Join(l.bin(), fmt.Sprintf("linux-uml-%.4x", sha256.Sum256([]byte(kernelConfig))))
 }
+
+// kernelModules is a folder like /lib/modules, which says of the kernel's release what is built in: kube-proxy asks modprobe for IPVS before it
+// clears up what that has left.
+func (l lab) kernelModules() string { return l.kernel() + "-modules" }
 
 // buildKernel makes sure that the kernel is in the cache.
 func (l lab) buildKernel(ctx context.Context, p progress) error {
@@ -78,6 +83,9 @@ func (l lab) compileKernel(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := l.listModules(ctx, folder); err != nil {
+		return err
+	}
 	if _, err := run(ctx, "strip", "-o", l.kernel()+".partial", filepath.Join(folder, "linux")); err != nil {
 		return err
 	}
@@ -85,4 +93,33 @@ func (l lab) compileKernel(ctx context.Context) error {
 		return fmt.Errorf("finishing the kernel: %w", err)
 	}
 	return os.RemoveAll(folder)
+}
+
+// listModules makes the kernel's folder of modules. It has none: depmod only indexes what is built in.
+func (l lab) listModules(ctx context.Context, folder string) error {
+	release, err := os.ReadFile(filepath.Join(folder, "include", "config", "kernel.release"))
+	if err != nil {
+		return fmt.Errorf("reading the kernel's release: %w", err)
+	}
+	staged := filepath.Join(folder, "staged")
+	modules := filepath.Join(staged, "lib", "modules")
+	of := filepath.Join(modules, strings.TrimSpace(string(release)))
+	if err := makeFolders(of); err != nil {
+		return err
+	}
+	for _, list := range []string{"modules.builtin", "modules.builtin.modinfo"} {
+		if err := os.Rename(filepath.Join(folder, list), filepath.Join(of, list)); err != nil {
+			return fmt.Errorf("keeping what is built into the kernel: %w", err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(of, "modules.order"), nil, 0o644); err != nil {
+		return fmt.Errorf("writing that the kernel has no modules: %w", err)
+	}
+	if _, err := run(ctx, "depmod", "--basedir", staged, filepath.Base(of)); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(l.kernelModules()); err != nil {
+		return fmt.Errorf("clearing an earlier kernel's modules: %w", err)
+	}
+	return os.Rename(modules, l.kernelModules())
 }

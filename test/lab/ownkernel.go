@@ -222,7 +222,8 @@ func (l lab) layOutMachine(node string) error {
 		{source: "tmpfs", target: "/run", kind: "tmpfs"},
 		{source: "tmpfs", target: "/dev/shm", kind: "tmpfs"},
 	}, overlays...)
-	mounts = append(mounts, mountPoint{source: filepath.Join(l.bin(), "cni"), target: "/opt/cni/bin", flags: unix.MS_BIND})
+	mounts = append(mounts, mountPoint{source: filepath.Join(l.bin(), "cni"), target: "/opt/cni/bin", flags: unix.MS_BIND},
+		mountPoint{source: l.kernelModules(), target: "/lib/modules", flags: unix.MS_BIND})
 	if err := makeFolders(filepath.Join(disk, "bound")); err != nil {
 		return err
 	}
