@@ -226,6 +226,15 @@ func TestRestore(t *testing.T) {
 			underway(canaryPhase, "0 of 1 nodes run mode iptables; writing mode: nftables → \"\"").
 				writes(head+"mode: \"\" # ours\nclusterCIDR2: theirs\n", change).of(1),
 		},
+		"what others have written since is left open again as well, where it means the same to this kube-proxy": {
+			given.document(head + "mode: iptables # ours\nclusterCIDR2: theirs\n").ledger(func(l *Ledger) {
+				l.Wrote = nil
+				l.Attempt = &Attempt{Asked: asked, Next: identity(Fields{{PathMode, ""}}),
+					Over: given.document(head + "mode: iptables # ours\nclusterCIDR2: theirs\n").version()}
+			}),
+			underway(canaryPhase, "0 of 1 nodes run mode iptables; writing mode: iptables → \"\"").
+				writes(head+"mode: \"\" # ours\nclusterCIDR2: theirs\n", Change{"mode", "iptables", `""`}).of(1),
+		},
 		"the ledger is closed when every node runs them": {
 			asking(original, node("a", "iptables", at(610))).spec(nil).written(at(600)).now(650).ledger(func(l *Ledger) {
 				*l = given.Ledger.clone()

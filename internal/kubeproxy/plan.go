@@ -149,7 +149,7 @@ func (r roll) write() (Decision, bool) {
 // changes are those that make a difference to kube-proxy. To give it back as it was found, those that make none are made too.
 func (r roll) changes() []Change {
 	changes := r.next.Against(r.Config.Settings)
-	if len(changes) == 0 && r.restoring && r.stepMode == r.mode && r.Ledger.intact(r.Config.Document) {
+	if len(changes) == 0 && r.restoring && r.stepMode == r.mode {
 		_, changes, _ = Edit(r.Config.Document, r.next) // a document that cannot be edited does all the same what it should
 	}
 	return changes
