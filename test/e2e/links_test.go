@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -23,26 +22,8 @@ const cableMAC = "02:00:c0:a8:01:bf"
 // onVLAN is an address of the network 10.10.0.0/24, which exists in VLAN 10 alone.
 const onVLAN = "10.10.0.200"
 
-// reply is what one request was answered with.
-type reply struct {
-	// sent and received count requests and answers: more answers than requests are two hosts, or one that answers twice.
-	sent, received int
-	macs           []string
-}
-
 // onePerRequest is what arping's three requests should be answered with.
 func onePerRequest(mac string) reply { return reply{sent: 3, received: 3, macs: []string{mac}} }
-
-// asked sends three ARP requests from a host's interface.
-func (o otherLab) asked(ctx context.Context, host, iface, address string) reply {
-	printed, err := o.on(ctx, host, append([]string{"arping"}, arping(iface, address)...)...)
-	r := reply{macs: replies(printed, err)}
-	for line := range strings.Lines(printed) {
-		_, _ = fmt.Sscanf(line, "Sent %d probes", &r.sent) // other lines are as they are
-		_, _ = fmt.Sscanf(line, "Received %d response", &r.received)
-	}
-	return r
-}
 
 // links runs commands of iproute2 on a node, which has a console besides its network. It forgets its routes with its address.
 func (o otherLab) links(ctx context.Context, node string, commands ...string) {

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -44,9 +46,27 @@ func (o otherLab) ops(ctx context.Context, command ...string) (string, error) {
 	return o.on(ctx, "k8s-ops", command...)
 }
 
+// reply is what one request was answered with.
+type reply struct {
+	// sent and received count requests and answers: more answers than requests are two hosts, or one that answers twice.
+	sent, received int
+	macs           []string
+}
+
+// asked sends three ARP requests from a host's interface.
+func (o otherLab) asked(ctx context.Context, host, iface, address string) reply {
+	printed, err := o.on(ctx, host, append([]string{"arping"}, arping(iface, address)...)...)
+	r := reply{macs: replies(printed, err)}
+	for line := range strings.Lines(printed) {
+		_, _ = fmt.Sscanf(line, "Sent %d probes", &r.sent) // other lines are as they are
+		_, _ = fmt.Sscanf(line, "Received %d response", &r.received)
+	}
+	return r
+}
+
 // answering returns the hardware addresses that answer for an address of its LAN.
 func (o otherLab) answering(ctx context.Context, address string) []string {
-	return replies(o.ops(ctx, append([]string{"arping"}, arping("eth0", address)...)...))
+	return o.asked(ctx, "k8s-ops", "eth0", address).macs
 }
 
 // kubectl does what a person types there.

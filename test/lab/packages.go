@@ -58,25 +58,30 @@ func installPackages(ctx context.Context, p progress, packages map[string]string
 
 // unpackNginx unpacks Debian's nginx into a folder, without installing it: the machine gets no web server.
 func unpackNginx(ctx context.Context, folder string) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return fmt.Errorf("making a folder for nginx: %w", err)
+	packages := []string{"nginx", "nginx-common"}
+	if err := unpackPackages(ctx, folder, nil, packages...); err == nil {
+		return nil
 	}
-	download := exec.CommandContext(ctx, "apt-get", "download", "nginx", "nginx-common")
+	// The package lists may be older than the archive.
+	if _, err := run(ctx, "apt-get", "update"); err != nil {
+		return err
+	}
+	return unpackPackages(ctx, folder, nil, packages...)
+}
+
+// unpackPackages downloads packages from Debian into a folder, with options for apt, and unpacks them there. Nothing is installed.
+func unpackPackages(ctx context.Context, folder string, options []string, packages ...string) error {
+	if err := makeFolders(folder); err != nil {
+		return err
+	}
+	download := exec.CommandContext(ctx, "apt-get", slices.Concat(options, []string{"download"}, packages)...)
 	download.Dir = folder
 	if _, err := runCommand(download); err != nil {
-		// The package lists may be older than the archive.
-		if _, err := run(ctx, "apt-get", "update"); err != nil {
-			return err
-		}
-		again := exec.CommandContext(ctx, "apt-get", "download", "nginx", "nginx-common")
-		again.Dir = folder
-		if _, err := runCommand(again); err != nil {
-			return err
-		}
+		return err
 	}
 	archives, err := filepath.Glob(filepath.Join(folder, "*.deb"))
 	if err != nil {
-		return fmt.Errorf("looking for nginx's archives: %w", err)
+		return fmt.Errorf("looking for the archives of %s: %w", strings.Join(packages, " "), err)
 	}
 	for _, archive := range archives {
 		if _, err := run(ctx, "dpkg-deb", "--extract", archive, folder); err != nil {
