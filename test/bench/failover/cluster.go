@@ -24,7 +24,7 @@ import (
 // bench is what is measured, and with what.
 type bench struct {
 	options
-	api     client.Client
+	api     client.WithWatch
 	store   store
 	product product
 	// nodes are by name, those that are control planes too.
@@ -57,7 +57,7 @@ func newBench(ctx context.Context, o options, s store) (*bench, error) {
 		return nil, fmt.Errorf("registering API kinds: %w", err)
 	}
 	b := &bench{options: o, store: s}
-	if b.api, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+	if b.api, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
 		return nil, fmt.Errorf("making the client: %w", err)
 	}
 	return b, b.meet(ctx)
