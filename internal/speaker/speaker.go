@@ -62,6 +62,14 @@ type Config struct {
 // coalesce is how long a pass waits for more events after the first: a burst of a hundred costs one pass.
 const coalesce = 5 * time.Millisecond
 
+// A pass that only the API server's news ask for waits until restsFor times the duration of the pass before have gone by, so that a thousand
+// Services that get their addresses, or a roll of their pods, cost a fifth of a core at most; but no longer than restsAtMost. What the
+// wire, the links and the other speakers say never waits.
+const (
+	restsFor    = 4
+	restsAtMost = 250 * time.Millisecond
+)
+
 // lookAgain is when a pass is made without any event.
 const lookAgain = 10 * time.Second
 
@@ -82,8 +90,8 @@ type Speaker struct {
 	witness  *witness
 	recorder *recorder
 
-	// dirty wakes the loop.
-	dirty chan struct{}
+	// dirty wakes the loop, and so does news: what the API server says.
+	dirty, news chan struct{}
 	// served are the segments that the others were told last.
 	served []membership.Segment
 	// complaint is what was logged last of what does not keep a pass from being made.
@@ -121,7 +129,7 @@ func New(
 	s := &Speaker{
 		config: config, cache: c, source: source{reader: v, namespace: config.Namespace}, view: v, join: join, log: log, metrics: metrics,
 		report: &reporter{client: writer, node: config.Node, log: log, updated: make(chan struct{}, 1), hurry: make(chan struct{}, 1)},
-		dirty:  make(chan struct{}, 1), since: map[netip.Addr]time.Time{}, moves: map[netip.Addr]move{}, owners: owners{}, gone: make(chan struct{}),
+		dirty:  make(chan struct{}, 1), news: make(chan struct{}, 1), since: map[netip.Addr]time.Time{}, moves: map[netip.Addr]move{}, owners: owners{}, gone: make(chan struct{}),
 		reassure: make(chan chan<- struct{}), joined: make(chan struct{}), unmet: map[string]bool{},
 	}
 	s.lookout, s.silence = newLookout(s.dirty), newSilence(s.dirty)
@@ -170,9 +178,9 @@ func (s *Speaker) Run(ended context.Context) error {
 // watchCluster starts the informers. It does not wait for the API server.
 func (s *Speaker) watchCluster(ctx context.Context) error {
 	wakeUp := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { wake(s.dirty) },
-		UpdateFunc: func(any, any) { wake(s.dirty) },
-		DeleteFunc: func(any) { wake(s.dirty) },
+		AddFunc:    func(any) { wake(s.news) },
+		UpdateFunc: func(any, any) { wake(s.news) },
+		DeleteFunc: func(any) { wake(s.news) },
 	}
 	for _, object := range []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}, &corev1.Node{}, &corev1.ConfigMap{}} {
 		informer, err := s.cache.GetInformer(ctx, object, cache.BlockUntilSynced(false))
@@ -206,8 +214,10 @@ func (s *Speaker) loop(ctx context.Context) error {
 	case <-time.After(meetWithin):
 		s.log.Info("not all other speakers could be met in time; it is tried again")
 	}
-	again := time.NewTimer(0)
+	again, rested := time.NewTimer(0), time.NewTimer(0)
 	defer again.Stop()
+	defer rested.Stop()
+	var news <-chan struct{} // nil while they wait
 	for {
 		s.pulse.beat(time.Now())
 		select {
@@ -216,19 +226,19 @@ func (s *Speaker) loop(ctx context.Context) error {
 		case <-s.dirty:
 		case <-s.group.Changed():
 		case <-again.C:
+		case <-news:
+		case <-rested.C:
+			news = s.news
+			continue
 		case done := <-s.reassure:
 			r.reassure(ctx)
 			close(done)
 			continue
 		}
-		next := lookAgain
-		if err := s.pass(ctx, r); err != nil && ctx.Err() == nil {
-			s.log.Error(err, "a pass failed, what was announced goes on; it is tried again")
-			next = retryAfter
-		} else {
-			s.pulse.pass(time.Now())
-			wake(s.recorder.changed)
-		}
+		begun := time.Now()
+		next := s.next(ctx, r)
+		news = nil
+		rested.Reset(min(restsFor*time.Since(begun), restsAtMost))
 		again.Reset(min(next, r.retryIn(time.Now()), s.retryIn(time.Now())))
 		select { // let a burst of events gather
 		case <-ctx.Done():
@@ -236,6 +246,17 @@ func (s *Speaker) loop(ctx context.Context) error {
 		case <-time.After(coalesce):
 		}
 	}
+}
+
+// next makes a pass, and says when another has to be made without any event.
+func (s *Speaker) next(ctx context.Context, r *responders) time.Duration {
+	if err := s.pass(ctx, r); err != nil && ctx.Err() == nil {
+		s.log.Error(err, "a pass failed, what was announced goes on; it is tried again")
+		return retryAfter
+	}
+	s.pulse.pass(time.Now())
+	wake(s.recorder.changed)
+	return lookAgain
 }
 
 // complain logs what a person has to mend while the speaker goes on, once.
