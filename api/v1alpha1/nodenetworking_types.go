@@ -159,7 +159,7 @@ type NodeKubeProxy struct {
 	// path, and the value. Settings at their zero value are left out. Without any, as with kube-proxy up to 1.35, they are not known.
 	// +optional
 	Settings map[string]string `json:"settings,omitempty"`
-	// Rules say whether the process has written the node's rules, of every IP family that it serves, since it started.
+	// Rules say whether the process has written the node's rules, of every IP family that it serves, since it started, and still can.
 	// +optional
 	Rules RulesState `json:"rules,omitempty"`
 	// SyncFailures is how often the process tried to write them since it started and could not. Of failures that go on it is renewed
@@ -172,8 +172,12 @@ type NodeKubeProxy struct {
 	// +listType=map
 	// +listMapKey=name
 	Checks []NodeCheck `json:"checks,omitempty"`
-	// Residue is what a mode that does not run any more has left in the node's kernel, and what mode ipvs lacks there, as far as the
-	// speaker can see it: one sentence each.
+	// LooseARP are the interfaces on which the node answers ARP for every address of every Service, whichever node announces it: kube-proxy
+	// runs in mode ipvs there, and strictARP is not in force in the kernel.
+	// +optional
+	// +listType=set
+	LooseARP []string `json:"looseARP,omitempty"`
+	// Residue is what a mode that does not run any more has left in the node's kernel, as far as the speaker can see it: one sentence each.
 	// +optional
 	// +listType=atomic
 	Residue []string `json:"residue,omitempty"`
@@ -189,13 +193,15 @@ type NodeKubeProxy struct {
 
 // RulesState says whether kube-proxy has written its rules.
 //
-// +kubebuilder:validation:Enum=Written;Pending
+// +kubebuilder:validation:Enum=Written;Pending;Failing
 type RulesState string
 
 // The states of the rules.
 const (
 	RulesWritten RulesState = "Written"
 	RulesPending RulesState = "Pending"
+	// RulesFailing: it has written them, and has failed since when there was something to change.
+	RulesFailing RulesState = "Failing"
 )
 
 // CheckResult is how a check ended.

@@ -32,6 +32,8 @@ type cluster struct {
 	patience int
 	// calm ends the disturbances from outside.
 	calm bool
+	// offset is how far the manager's clock is ahead of the API server's.
+	offset time.Duration
 	// waits, verified and away are what the manager keeps in memory: a restart of it loses them.
 	waits          Waits
 	verified, away map[string]time.Time
@@ -78,6 +80,9 @@ func (c *cluster) note(format string, args ...any) {
 func newCluster(seed uint64, off safeguard, read library) *cluster {
 	c := &cluster{rng: rand.New(rand.NewPCG(seed, 5)), waits: Waits{}, verified: map[string]time.Time{}, away: map[string]time.Time{},
 		probed: map[ProbeKey]*probeRun{}, read: read}
+	if c.hits(2) {
+		c.offset = c.seconds(-600, 600)
+	}
 	mode := c.oneOf(allModes...)
 	c.Facts = Facts{Layout: Layout{Managed: true}, Now: at(0), Announcing: c.hits(2), Image: "kube-proxy:v1.36.3", off: off}
 	switch {
@@ -100,6 +105,7 @@ func newCluster(seed uint64, off safeguard, read library) *cluster {
 		}
 		if m.Witness = NoSpeaker; speakers {
 			m.Witness = Silent
+			m.report()
 			m.report()
 		}
 		c.machines = append(c.machines, m)
@@ -131,6 +137,9 @@ func (c *cluster) afflict(first string, speakers bool) {
 func (c *cluster) store(document, writer string) {
 	if document == c.Config.Document {
 		return
+	}
+	if writer != v1alpha1.FieldManager {
+		c.shake()
 	}
 	c.before, c.Config, c.Written, c.Writer = c.Config.Document, c.read.read(document), c.Now, writer
 	c.memory.wrote(c, writer)
@@ -177,22 +186,30 @@ func (c *cluster) step(last Decision) Decision {
 		c.disturb()
 	}
 	c.others()
+	if c.Now.Before(c.broken) {
+		c.shake()
+	}
 	c.Nodes = nil
 	for _, m := range c.machines {
 		c.live(m)
 		n := m.told()
 		n.Verified, n.Away, n.Announces = c.verified[m.Name], c.away[m.Name], m.holds
-		if since := c.away[m.Name]; !since.IsZero() && c.Now.Sub(since) > 3*time.Second && !c.calm {
+		if since := c.away[m.Name]; !since.IsZero() && c.clock().Sub(since) > 3*time.Second && !c.calm {
 			n.Announces = 0 // others have taken them over
 		}
 		c.Nodes = append(c.Nodes, n)
 	}
-	c.waits.Mark(c.Nodes, c.Now)
+	c.waits.Mark(c.Nodes, c.clock())
 	c.Probes = c.results()
-	d := Plan(c.Facts)
+	facts := c.Facts
+	facts.Now = c.clock()
+	d := Plan(facts)
 	c.follow(d)
 	return d
 }
+
+// clock is the manager's.
+func (c *cluster) clock() time.Time { return c.Now.Add(c.offset) }
 
 // results are what the probes have found out so far.
 func (c *cluster) results() map[ProbeKey]ProbeResult {
@@ -245,7 +262,7 @@ func (c *cluster) follow(d Decision) {
 	}
 	c.checkDecision(d)
 	c.probe(d.Probes)
-	remember(c.verified, d.Verified, c.Now)
+	remember(c.verified, d.Verified, c.clock())
 	switch d.Action {
 	case Record:
 		c.keep(*d.Ledger)
@@ -263,7 +280,7 @@ func (c *cluster) follow(d Decision) {
 		}
 	case Rest, Wait:
 	}
-	remember(c.away, d.Away, c.Now)
+	remember(c.away, d.Away, c.clock())
 }
 
 // keep stores the ledger, as a ConfigMap would.
@@ -273,6 +290,9 @@ func (c *cluster) keep(l Ledger) {
 		c.breaks("the ledger cannot be written: %v", err)
 	}
 	old := c.Ledger
+	if l.Attempt != nil && (old.Attempt == nil || old.Attempt.Asked != l.Attempt.Asked) {
+		c.memory.began = c.Now
+	}
 	c.Ledger = Ledger{}
 	if err := c.Ledger.Decode(text); err != nil {
 		c.breaks("the ledger cannot be read: %v", err)
@@ -290,6 +310,3 @@ func remember(since map[string]time.Time, listed []string, now time.Time) {
 		}
 	}
 }
-
-// configured is the mode that config.conf asks for.
-func (c *cluster) configured() string { return Effective(c.Config.Settings[PathMode]) }

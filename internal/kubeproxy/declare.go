@@ -1,6 +1,7 @@
 package kubeproxy
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -124,16 +125,13 @@ func (f Fields) Settings() Settings {
 }
 
 // Against says which of the fields s holds otherwise, by what they mean to kube-proxy: a setting that is not there is at its zero value, a
-// list has no order, no mode is iptables (up to 1.39), mode nftables has NodePorts at the primary addresses by itself, and metrics are served
+// list has no order, no mode is the one that its version runs then, open, mode nftables has NodePorts at the primary addresses by itself, and metrics are served
 // on the loopback unless told otherwise, which a running process spells out.
-func (f Fields) Against(s Settings) []Change {
-	mode := Effective(s[PathMode])
-	if declared := f.Mode(); declared != "" {
-		mode = declared
-	}
+func (f Fields) Against(s Settings, open string) []Change {
+	mode := cmp.Or(f.Mode(), s[PathMode], open)
 	var changes []Change
 	for _, field := range f {
-		if meant(field.Path, field.text(), mode) == meant(field.Path, s[field.Path], mode) {
+		if meant(field.Path, field.text(), mode, open) == meant(field.Path, s[field.Path], mode, open) {
 			continue
 		}
 		from := absent
@@ -148,11 +146,11 @@ func (f Fields) Against(s Settings) []Change {
 // absent stands for the value of a field that is not there.
 const absent = "(absent)"
 
-// meant is what a setting means to a kube-proxy of the mode.
-func meant(path Path, text, mode string) string {
+// meant is what a setting means to a kube-proxy of the mode, whose version runs open where none is set.
+func meant(path Path, text, mode, open string) string {
 	switch {
 	case path == PathMode:
-		return Effective(text)
+		return cmp.Or(text, open)
 	case path == PathNodePortAddresses && text == "" && mode == string(v1alpha1.ProxyModeNFTables):
 		return keywordPrimary
 	case path == PathMetricsBindAddress:

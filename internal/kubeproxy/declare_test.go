@@ -57,7 +57,9 @@ func TestAgainst(t *testing.T) {
 	for name, tc := range map[string]struct {
 		want  Fields
 		found Settings
-		diff  []Change
+		// open is the mode that no mode means; empty: iptables.
+		open string
+		diff []Change
 	}{
 		"what is as declared": {want: Fields{{PathMode, "ipvs"}, {PathStrictARP, true}}, found: Settings{PathMode: "ipvs", PathStrictARP: "true"}},
 		"what is not, in order": {
@@ -72,6 +74,8 @@ func TestAgainst(t *testing.T) {
 			want: Fields{{PathStrictARP, false}, {PathTCPTimeout, "0s"}, {PathExcludeCIDRs, []string{}}, {PathClusterCIDR, ""}},
 		},
 		"no mode is iptables":                   {want: Fields{{PathMode, "iptables"}}},
+		"from 1.40 no mode is nftables":         {want: Fields{{PathMode, "nftables"}}, open: nftables},
+		"and is not iptables any more":          {want: Fields{{PathMode, "iptables"}}, open: nftables, diff: []Change{{"mode", "(absent)", "iptables"}}},
 		"a mode left open is iptables":          {want: Fields{{PathMode, ""}}, found: Settings{PathMode: "iptables"}},
 		"a time may be written in another unit": {want: Fields{{PathTCPTimeout, "900s"}}, found: Settings{PathTCPTimeout: "15m0s"}},
 		"a list has no order": {
@@ -104,7 +108,11 @@ func TestAgainst(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.diff, tc.want.Against(tc.found)); diff != "" {
+			open := iptables
+			if tc.open != "" {
+				open = tc.open
+			}
+			if diff := cmp.Diff(tc.diff, tc.want.Against(tc.found, open)); diff != "" {
 				t.Errorf("differences (-want +got):\n%s", diff)
 			}
 		})

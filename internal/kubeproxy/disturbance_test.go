@@ -15,11 +15,12 @@ func (c *cluster) disturb() {
 	switch c.rng.IntN(120) {
 	case 0, 1:
 		c.note("somebody deletes the pod of %s", m.Name)
-		m.Pod, m.Left, m.ours = nil, c.Now, false
+		m.Pod, m.Left, m.ours, m.shaken = nil, c.Now, false, c.Now
 		m.stop(c.Now)
 	case 2, 3:
 		c.note("power cut of %s", m.Name)
 		m.ours, m.off = false, c.Now.Add(c.seconds(20, 120))
+		m.shaken = m.off // it is not well before
 		m.stop(c.Now)
 		m.kernel = map[string]bool{}
 	case 4:
@@ -42,6 +43,7 @@ func (c *cluster) disturb() {
 	case 8:
 		c.note("nobody reaches the API server")
 		c.apiAway = c.Now.Add(c.seconds(5, 150))
+		c.shake()
 	case 9, 10, 11:
 		c.stop()
 	case 12:
@@ -119,7 +121,7 @@ func (c *cluster) others() {
 		m := c.foreign[0]
 		c.foreign = c.foreign[1:]
 		c.note("the DaemonSet's roll restarts %s", m.Name)
-		m.Pod, m.Left, m.ours = nil, c.Now, false
+		m.Pod, m.Left, m.ours, m.shaken = nil, c.Now, false, c.Now
 		m.stop(c.Now)
 	}
 	if c.fighter != "" && c.Writer == v1alpha1.FieldManager && c.configured() != c.fighter && c.hits(c.patience) {

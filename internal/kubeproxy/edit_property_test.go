@@ -57,7 +57,7 @@ func checkValues(t *testing.T, document, edited string, want Fields) {
 	if err := yaml.Unmarshal([]byte(edited), &is); err != nil {
 		t.Fatalf("kube-proxy could read the document and cannot read %q: %v", edited, err)
 	}
-	if diff := want.Against(settingsIn(is)); diff != nil {
+	if diff := want.Against(settingsIn(is), iptables); diff != nil {
 		t.Errorf("after the edit, these are not as declared: %v", diff)
 	}
 	if diff := cmp.Diff(undeclared(was, want), undeclared(is, want)); diff != "" {

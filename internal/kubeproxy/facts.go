@@ -9,8 +9,9 @@ import (
 // Pod is a node's kube-proxy pod.
 type Pod struct {
 	Name, UID string
-	// Created is when the API server took the pod on.
-	Created time.Time
+	// Created is when the API server took the pod on, by its clock, and Met when the manager saw it first, by its own; zero when that is not
+	// known.
+	Created, Met time.Time
 	// Started is when its container was started, by the node's clock; zero while it does not run.
 	Started time.Time
 	Ready   bool
@@ -35,8 +36,12 @@ type Node struct {
 	Rules v1alpha1.RulesState
 	// Failures is how often it failed to write them.
 	Failures int64
+	// Untried means that the speaker has not tried connections through the rules that are there now.
+	Untried bool
 	// Blocked says which connection through the rules the speaker could not make, and why; empty when it could make all.
 	Blocked string
+	// LooseARP are the interfaces on which the node answers ARP for every address of every Service, as mode ipvs does without strictARP.
+	LooseARP []string
 	// Residue is what the speaker sees in the kernel of a mode that does not run any more.
 	Residue []string
 	// Dated means that Mode is known to be of the pod's own process, not of one before it.
@@ -49,8 +54,9 @@ type Node struct {
 	Away time.Time
 	// Pod is nil while there is none, or while it is being deleted.
 	Pod *Pod
-	// Left is since when its pod is being deleted, which lasts for as long as a dead node is away; zero when none is.
-	Left time.Time
+	// Left is since when its pod is being deleted, which lasts for as long as a dead node is away, and Missed since when the manager knows that;
+	// zero when none is.
+	Left, Missed time.Time
 }
 
 // Facts are all that a step is decided from. They are read anew each time: what has to outlive the manager stands in the Ledger.

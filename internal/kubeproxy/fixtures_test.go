@@ -40,6 +40,12 @@ func undated(n *Node)   { n.Dated = false }
 func refusing(n *Node) {
 	n.Mode, n.Dated, n.Says = "", false, "kube-proxy does not answer: connection refused"
 }
+
+// metAt is when the manager saw the pod first.
+func metAt(second int) func(*Node) {
+	return func(n *Node) { n.Pod.Met = at(second) }
+}
+
 func since(second int) func(*Node) {
 	return func(n *Node) { n.Since = at(second) }
 }
@@ -57,6 +63,9 @@ func with(path Path, value string) func(*Node) {
 }
 func withoutRules(n *Node) { n.Rules = v1alpha1.RulesPending }
 func failingRules(n *Node) { n.Rules, n.Failures = v1alpha1.RulesPending, 3 }
+func rulesEnded(n *Node)   { n.Rules, n.Failures = v1alpha1.RulesFailing, 3 }
+func untried(n *Node)      { n.Untried = true }
+func loose(n *Node)        { n.LooseARP = []string{"eth0"} }
 func blocked(n *Node)      { n.Blocked = "default/kubernetes cannot be reached: i/o timeout" }
 
 // nowhere is what is said of a node that is blocked.
@@ -89,7 +98,7 @@ func rolling(nodes ...Node) Facts {
 func (f Facts) attempting(before string) Facts {
 	g := f.goal()
 	f.Ledger.Original, f.Ledger.Touched = rev(before), []Path{PathMode}
-	f.Ledger.Attempt = &Attempt{Asked: g.asked, Next: identity(g.next), Before: rev(before), Probed: namesOf(f.Nodes)}
+	f.Ledger.Attempt = &Attempt{Asked: g.asked, Next: roll{Facts: f, goal: g}.stage(), Before: rev(before), Probed: namesOf(f.Nodes)}
 	return f
 }
 

@@ -30,10 +30,11 @@ type goal struct {
 	restoring bool
 }
 
-// Effective is the mode that kube-proxy runs for a configured one: iptables when it is left open.
-func Effective(configured string) string {
-	return cmp.Or(configured, iptables)
-}
+// open is the mode that the cluster's kube-proxy runs where its configuration leaves it open.
+func (f Facts) open() string { return DefaultMode(rulesOf(f.Image).minor) }
+
+// configured is the mode that config.conf asks for.
+func (f Facts) configured() string { return cmp.Or(f.Config.Settings[PathMode], f.open()) }
 
 // goal finds what should be: what the spec declares; the configuration of before, while its change is rolled back or once it was; or what
 // Lanyard found first, when it is to leave.
@@ -71,35 +72,38 @@ func Asked(f Facts) (mode string, declared Fields) {
 	if f.Spec == nil {
 		return f.modeOf(nil), nil
 	}
-	mode = cmp.Or(string(f.Spec.Mode), Effective(f.Config.Settings[PathMode]))
+	mode = cmp.Or(string(f.Spec.Mode), f.configured())
 	return mode, Declared(f.Spec, f.Announcing, mode)
 }
+
+// names says whether the goal names its mode, rather than to leave it to config.conf.
+func (g goal) names() bool { return slices.Contains(g.want.Paths(), PathMode) }
 
 // modeOf is the mode that kube-proxy runs with these settings: where they do not name it, the document does.
 func (f Facts) modeOf(want Fields) string {
 	if slices.Contains(want.Paths(), PathMode) {
-		return Effective(want.Mode())
+		return cmp.Or(want.Mode(), f.open())
 	}
-	return Effective(f.Config.Settings[PathMode])
+	return f.configured()
 }
 
 // detours says whether the way goes by nftables first. kube-proxy removes what the mode before has left in the kernel when it starts in
 // nftables, or in another mode after nftables; between iptables and ipvs it removes nothing.
 func (f Facts) detours(g goal) bool {
-	if !f.holds(byNFTables) || f.arrived(g) {
+	if !f.holds(byNFTables) || f.arrived(g) || !g.names() {
 		return false
 	}
 	if attempt := f.Ledger.Attempt; attempt != nil && attempt.Asked == g.asked && attempt.Detour {
 		return true // a node that is just being restarted says nothing of its mode
 	}
-	return opposite(Effective(f.Config.Settings[PathMode]), g.mode) ||
+	return opposite(f.configured(), g.mode) ||
 		slices.ContainsFunc(f.Nodes, func(n Node) bool { return n.Ready && opposite(n.Mode, g.mode) })
 }
 
 // arrived says whether no way by nftables is left to go: all that could be asked have gone it. What still runs the opposite mode then has
 // missed it.
 func (f Facts) arrived(g goal) bool {
-	if opposite(Effective(f.Config.Settings[PathMode]), g.mode) { // somebody else has led all of them back
+	if opposite(f.configured(), g.mode) { // somebody else has led all of them back
 		return false
 	}
 	if attempt := f.Ledger.Attempt; attempt != nil {

@@ -1,6 +1,7 @@
 package kubeproxy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,8 @@ type memory struct {
 	// original is config.conf from when the ledger was opened; strangers says that others have written it since.
 	original  string
 	strangers bool
+	// began is when the attempt in the ledger did.
+	began time.Time
 	// canary is the machine that was restarted first since the last write, and shown says that one has worked with what is written.
 	canary *machine
 	shown  bool
@@ -45,7 +48,7 @@ func (c *cluster) checkOriginal(old Ledger) {
 	if old.Original == nil || c.Ledger.Original != nil || old.OnDelete != v1alpha1.OnDeleteRestore {
 		return
 	}
-	if left := FieldsOf(old.Original.Settings, old.Touched).Against(c.Config.Settings); len(left) > 0 {
+	if left := FieldsOf(old.Original.Settings, old.Touched).Against(c.Config.Settings, iptables); len(left) > 0 {
 		c.breaks("it is given back, and not as it was: %s", describe(left))
 	}
 	if !c.memory.strangers && c.Config.Document != c.memory.original && len(c.memory.writes) > 0 {
@@ -109,11 +112,14 @@ func (c *cluster) checkWaiting(d Decision) {
 	}
 }
 
+// mode is what the spec asks for; config.conf decides where the spec leaves it open.
+func (c *cluster) mode() string { return cmp.Or(string(c.Spec.Mode), c.configured()) }
+
 // asIs says whether a machine works as the spec asks. Settings that nobody can ask for may be of the content before.
 func (c *cluster) asIs(m *machine) bool {
 	scheduler := string(c.Spec.IPVS.Scheduler)
 	told := !m.plain && m.Witness == Silent
-	return m.working() && m.runs == string(c.Spec.Mode) && (!told || scheduler == "" || m.with[PathScheduler] == scheduler) &&
+	return m.working() && m.runs == c.mode() && (!told || scheduler == "" || m.with[PathScheduler] == scheduler) &&
 		(!told || !c.Announcing || m.runs != "ipvs" || m.with[PathStrictARP] == "true")
 }
 
@@ -123,7 +129,7 @@ const perSpec = 4 + 2*fought
 
 // checkWrite checks that nobody is put at risk who cannot take it, and that nobody's work is undone who is to be heard.
 func (c *cluster) checkWrite(d Decision) {
-	next := Effective(c.read.read(d.Edited).Settings[PathMode])
+	next := cmp.Or(c.read.read(d.Edited).Settings[PathMode], iptables)
 	if len(d.Changes) == 0 || d.Edited == c.Config.Document {
 		c.breaks("a write without a difference: %+v", d)
 	}
@@ -133,7 +139,7 @@ func (c *cluster) checkWrite(d Decision) {
 	if c.memory.done && c.Spec != nil && c.Spec.Drift == v1alpha1.DriftWarn && c.Ledger.Attempt == nil {
 		c.breaks("it is written, although drift is Warn")
 	}
-	if c.memory.refused && c.Spec != nil && next == string(c.Spec.Mode) && !c.rollingBack() {
+	if c.memory.refused && c.Spec != nil && c.Spec.Mode != "" && next == string(c.Spec.Mode) && !c.rollingBack() {
 		c.breaks("%s is tried again, although it was rolled back", next)
 	}
 	recent := slices.DeleteFunc(slices.Clone(c.memory.writes), func(t time.Time) bool { return c.Now.Sub(t) > foughtWithin })
@@ -181,7 +187,7 @@ func (c *cluster) checkRestart(target *machine) {
 	}
 	i := slices.IndexFunc(c.Nodes, func(n Node) bool { return n.Name == target.Name })
 	ready := slices.DeleteFunc(slices.Clone(c.Nodes), func(n Node) bool { return !n.Ready })
-	if n := c.Nodes[i]; n.Announces > 0 && !n.down() && len(ready) > 1 && (n.Away.IsZero() || c.Now.Sub(n.Away) < awayWithin) {
+	if n := c.Nodes[i]; n.Announces > 0 && !n.down() && len(ready) > 1 && (n.Away.IsZero() || c.clock().Sub(n.Away) < awayWithin) {
 		c.breaks("%s is restarted and still answers for %d addresses", n.Name, n.Announces)
 	}
 }
@@ -198,7 +204,7 @@ func (c *cluster) checkEnd(last Decision) {
 	default:
 		for _, m := range c.machines {
 			if !c.asIs(m) {
-				c.breaks("done with %s, and %v", c.Spec.Mode, m)
+				c.breaks("done with %s, and %v", c.mode(), m)
 			}
 		}
 	}
@@ -216,12 +222,12 @@ func (c *cluster) checkLeft(last Decision) {
 
 // checkStuck checks that there is a reason for being stuck, and that nobody is left without kube-proxy who could be helped.
 func (c *cluster) checkStuck(last Decision) {
-	mode := string(c.Spec.Mode)
+	mode := c.mode()
 	excused := c.memory.lasting || len(c.stranded(mode)) > 0 || c.unable(mode) || c.unable("nftables") ||
-		slices.Contains([]string{v1alpha1.ReasonRolledBack, v1alpha1.ReasonContested, v1alpha1.ReasonResidueFound}, last.Reason) ||
-		last.Reason == v1alpha1.ReasonDrifted && c.Spec.Drift == v1alpha1.DriftWarn
+		last.Reason == v1alpha1.ReasonContested || last.Reason == v1alpha1.ReasonDrifted && c.Spec.Drift == v1alpha1.DriftWarn ||
+		last.Reason == v1alpha1.ReasonRolledBack && c.shaken(last.Failure.Node) || last.Reason == v1alpha1.ReasonResidueFound && c.dirty()
 	if back := c.back(); back != nil { // others had written what it goes back to, and it never ran everywhere
-		excused = excused || c.unable(back.mode())
+		excused = excused || c.unable(c.modeOf(back))
 	}
 	if !excused {
 		c.breaks("every node can run %s, and it ends in: %s", mode, last.Message)
@@ -233,12 +239,45 @@ func (c *cluster) checkStuck(last Decision) {
 	if last.Reason != v1alpha1.ReasonRolledBack {
 		return
 	}
+	touched := union(c.Ledger.Touched, Declared(c.Spec, c.Announcing, mode).Paths())
+	before := FieldsOf(c.Ledger.Refused.Back.Settings, touched)
+	if left := before.Against(c.Config.Settings, c.open()); len(left) > 0 {
+		c.breaks("rolled back, and config.conf is not as it was: %s", describe(left))
+	}
 	for _, m := range c.machines {
-		if good := c.Ledger.Refused.Back; (m.runs != good.mode() || !m.working()) && m.Ready && len(c.stranded(good.mode())) == 0 {
-			c.breaks("rolled back to %s, and %v", good.mode(), m)
+		if left := before.Against(m.with, c.open()); m.Witness == Silent && !m.plain && m.working() && len(left) > 0 {
+			c.breaks("rolled back, and %s is not as it was: %s", m.Name, describe(left))
+		}
+		good := c.configured() // where the mode is left open, it is not taken back either
+		if slices.Contains(touched, PathMode) {
+			good = c.modeOf(&c.Ledger.Refused.Back)
+		}
+		if (m.runs != good || !m.working()) && m.Ready && len(c.stranded(good)) == 0 {
+			c.breaks("rolled back to %s, and %v", good, m)
 		}
 	}
 }
+
+// shaken says whether a machine, or all, were disturbed since shortly before the attempt began.
+func (c *cluster) shaken(name string) bool {
+	i := slices.IndexFunc(c.machines, func(m *machine) bool { return m.Name == name })
+	return !c.machines[i].shaken.Before(c.memory.began.Add(-3 * time.Minute))
+}
+
+// dirty says whether rules of two modes lie in some kernel.
+func (c *cluster) dirty() bool {
+	return slices.ContainsFunc(c.machines, func(m *machine) bool { return len(m.kernel) > 1 })
+}
+
+// shake notes that all machines are disturbed.
+func (c *cluster) shake() {
+	for _, m := range c.machines {
+		m.shaken = c.Now
+	}
+}
+
+// modeOf is the mode that a revision asks for.
+func (c *cluster) modeOf(r *Revision) string { return cmp.Or(r.Settings[PathMode], c.open()) }
 
 // back is what all goes back to, or went; nil when nothing does.
 func (c *cluster) back() *Revision {

@@ -43,8 +43,6 @@ type Revision struct {
 // revision is the configuration as the ledger keeps it.
 func (c Config) revision() *Revision { return &Revision{Document: c.Document, Settings: c.Settings} }
 
-func (r Revision) mode() string { return Effective(r.Settings[PathMode]) }
-
 // Attempt is a change under way.
 type Attempt struct {
 	// Asked is the declaration that it is made for.

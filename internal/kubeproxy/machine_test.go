@@ -1,6 +1,7 @@
 package kubeproxy
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -45,6 +46,10 @@ type machine struct {
 	// ours says that the plan restarted it and that it has not run as asked since. changed is when its process was started or ended last.
 	ours    bool
 	changed time.Time
+	// checked is the process whose rules its speaker has tried connections through.
+	checked time.Time
+	// shaken is when it was disturbed last, by whatever.
+	shaken time.Time
 	// off is until when its power is off; zero when it is on.
 	off time.Time
 }
@@ -70,9 +75,17 @@ func (m *machine) report() {
 	if m.rules {
 		m.said.Rules = v1alpha1.RulesWritten
 	}
-	if m.rules && !m.working() {
-		m.said.Checks = []v1alpha1.NodeCheck{{Name: "default/kubernetes", Result: v1alpha1.CheckFailed, Message: "i/o timeout"}}
+	if m.runs == "ipvs" && m.with[PathStrictARP] != "true" {
+		m.said.LooseARP = []string{"eth0"}
 	}
+	check := v1alpha1.NodeCheck{Name: "default/kubernetes", Result: v1alpha1.CheckPassed}
+	if !m.working() {
+		check.Result, check.Message = v1alpha1.CheckFailed, "i/o timeout"
+	}
+	if m.checked.Equal(m.process) { // they take longer than to ask
+		m.said.Checks = []v1alpha1.NodeCheck{check}
+	}
+	m.checked = m.process
 	if m.kernel["ipvs"] && m.runs != "ipvs" {
 		m.said.Residue = []string{"kube-ipvs0 is there"}
 	}
@@ -88,7 +101,7 @@ func (m *machine) start(now time.Time, config Config, broken bool) {
 		again()
 		return
 	}
-	mode := Effective(config.Settings[PathMode])
+	mode := cmp.Or(config.Settings[PathMode], iptables)
 	if mode == "nftables" {
 		delete(m.kernel, "iptables")
 		delete(m.kernel, "ipvs")

@@ -1,6 +1,7 @@
 package kubeproxy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ func (r roll) inspect() (Decision, bool) {
 		return Decision{}, false
 	}
 	var p []Probe
-	var left []string
+	var left, unseen []string
 	running := 0
 	for _, n := range r.ready() {
 		probe := r.searched(n, r.stepMode)
@@ -25,8 +26,8 @@ func (r roll) inspect() (Decision, bool) {
 			running++
 		case len(found) > 0:
 			left = append(left, n.Name+": "+strings.Join(found, "; "))
-		case result.State == ProbeFailed && r.stepMode != r.mode:
-			left = append(left, n.Name+" could not be searched: "+result.Message)
+		case result.State == ProbeFailed:
+			unseen = append(unseen, n.Name+": "+result.Message)
 		}
 	}
 	switch {
@@ -35,12 +36,33 @@ func (r roll) inspect() (Decision, bool) {
 		d.Probes = p
 		return d, true
 	case len(left) > 0:
-		d := stalled(v1alpha1.ReasonResidueFound, fmt.Sprintf("the mode before has left rules or addresses that can answer for Services: %s. Reboot these "+
-			"nodes one by one, and they are searched again", strings.Join(left, ". ")))
+		d := residueFound(left)
+		d.Probes = p
+		return d, true
+	case len(unseen) > 0:
+		d := stalled(v1alpha1.ReasonRolloutStalled, fmt.Sprintf("it could not be seen whether the mode before has left rules or addresses that can answer "+
+			"for Services: %s. It is tried again within minutes", strings.Join(unseen, ". ")))
 		d.Probes = p
 		return d, true
 	}
 	return Decision{}, false
+}
+
+// residueFound is the decision about nodes on which the mode before has left something.
+func residueFound(left []string) Decision {
+	return stalled(v1alpha1.ReasonResidueFound, fmt.Sprintf("the mode before has left rules or addresses that can answer for Services: %s. Reboot these "+
+		"nodes one by one, and they are searched again", strings.Join(left, ". ")))
+}
+
+// residue is what speakers see on nodes whose kube-proxy runs as asked: a node that was away for the inspection may return with it.
+func (r roll) residue() []string {
+	var left []string
+	for _, n := range r.ready() {
+		if len(n.Residue) > 0 && r.verified(n) {
+			left = append(left, n.Name+": "+strings.Join(n.Residue, "; "))
+		}
+	}
+	return left
 }
 
 // changedMode says whether the mode is another than that of the configuration before.
@@ -49,7 +71,7 @@ func (r roll) changedMode() bool {
 	if r.back || before == nil {
 		return true // nodes may have run the mode that failed
 	}
-	return before.mode() != r.stepMode
+	return cmp.Or(before.Settings[PathMode], r.open()) != r.stepMode
 }
 
 // complete writes down that a step has reached every node that could be reached.
@@ -67,7 +89,9 @@ func (r roll) complete() (Decision, bool) {
 		l.Attempt.Crossed = true
 		return record(l, r.phase(), "every node runs nftables: half of the way to "+r.mode), true
 	case r.restoring:
-		return record(Ledger{Good: l.Good}, r.phase(), "kube-proxy has its old settings back"), true
+		l = Ledger{Good: l.Good}
+		l.remember(r.Config)
+		return record(l, r.phase(), "kube-proxy has its old settings back"), true
 	case r.back:
 		l.Refused, l.Attempt, l.Applied = &Refusal{Asked: r.asked, Failed: *l.Attempt.Failed, Back: *l.Attempt.Before}, nil, ""
 		return record(l, r.phase(), "all nodes are back"), true
@@ -96,6 +120,8 @@ func (r roll) rest() Decision {
 			"of kube-proxy alone would leave the old rules behind. Reboot it, and it starts clean", some(namesOf(g.stranded)), g.stranded[0].Mode, r.mode))
 	case len(g.hurt) > 0:
 		return r.hurts(g.hurt[0])
+	case len(r.residue()) > 0:
+		return residueFound(r.residue())
 	case len(g.gone)+len(g.dark) > 0:
 		return Decision{Progress: Underway, Phase: v1alpha1.PhaseIdle, Reason: v1alpha1.ReasonRollingOut,
 			Message: "all others are done" + r.absent("updated when they return")}
@@ -103,9 +129,17 @@ func (r roll) rest() Decision {
 	return Decision{Progress: Done, Phase: v1alpha1.PhaseIdle, Reason: v1alpha1.ReasonReady, Message: "kube-proxy runs as asked"}
 }
 
-// finish adds the count of nodes to a decision, and to its message.
+// unfit are the nodes that should answer for no address, whatever is decided: their kube-proxy is down, or does not work while a change is
+// under way, which may be why.
+func (r roll) unfit() []string {
+	return r.leaving(slices.DeleteFunc(r.ready(), func(n Node) bool {
+		return r.verified(n) || !n.podDown() && !(r.own() && n.down())
+	}))
+}
+
+// finish adds to a decision what holds for all: the count of nodes, also in its message, who should answer for no address, and what failed.
 func (r roll) finish(d Decision) Decision {
-	for _, n := range r.ordered() {
+	for _, n := range r.Nodes {
 		if r.verified(n) {
 			d.Verified = append(d.Verified, n.Name)
 		}
@@ -113,6 +147,10 @@ func (r roll) finish(d Decision) Decision {
 	d.Updated, d.Total = len(d.Verified), len(r.Nodes)
 	if r.stopped() {
 		d.Probes = nil
+	}
+	d.Away = append(d.Away, r.unfit()...)
+	if attempt := r.Ledger.Attempt; d.Failure == nil && r.own() {
+		d.Failure = attempt.Failed
 	}
 	slices.Sort(d.Away)
 	d.Away = slices.Compact(d.Away)

@@ -33,14 +33,14 @@ func TestRollback(t *testing.T) {
 	cases{
 		"a node that fails takes all of them back": {
 			crashed,
-			underway(back, doesNot+crash+"; all nodes go back").records(ledgerOf(crashed.failed())).because("a", canaryPhase, crash).of(2),
+			underway(back, doesNot+crash+"; all nodes go back").records(ledgerOf(crashed.failed())).because("a", canaryPhase, crash).away("a").of(2),
 		},
 		"so does one that came to run it by itself and does not work, after as long": {
 			rolling(node("a", "nftables", at(-30), blocked, since(300)), node("b", "nftables", at(-30))).now(420),
 			underway(back, "1 of 2 nodes run mode nftables; kube-proxy on a does not come up in mode nftables: "+nowhere+"; all nodes go back").
 				records(ledgerOf(rolling(node("a", "", at(0)), node("b", "", at(0))).failed().ledger(func(l *Ledger) {
 					l.Attempt.Failed.Message = nowhere
-				}))).because("a", canaryPhase, nowhere).of(2, "b"),
+				}))).because("a", canaryPhase, nowhere).away("a").of(2, "b"),
 		},
 		"so does one that died when it was restarted, and does not return": {
 			rolling(node("a", "iptables", at(-60), notReady, leaving(10)), node("b", "iptables", at(-60))).now(130),
@@ -56,29 +56,29 @@ func TestRollback(t *testing.T) {
 		"so does not one that has just ceased to work: the way may mend": {
 			rolling(node("a", "nftables", at(-30), blocked, since(301)), node("b", "nftables", at(-30))).now(420),
 			left(v1alpha1.ReasonRolloutStalled, "1 of 2 nodes run mode nftables; kube-proxy on a runs as asked, and "+nowhere+". No further node is "+
-				"touched until that is mended; `kubectl -n kube-system logs kube-proxy-a` tells more").because("a", canaryPhase, nowhere).of(2, "b"),
+				"touched until that is mended; `kubectl -n kube-system logs kube-proxy-a` tells more").because("a", canaryPhase, nowhere).away("a").of(2, "b"),
 		},
 		"the way back is written down first": {
 			crashed.failed(),
 			underway(back, "1 of 2 nodes run mode iptables; writing down how to go back").
 				records(ledgerOf(crashed.failed().ledger(func(l *Ledger) {
 					l.Attempt.Next, l.Attempt.Over = identity(Fields{{PathMode, "iptables"}}), crashed.version()
-				}))).changing(Change{"mode", "nftables", "iptables"}).of(2, "b"),
+				}))).changing(Change{"mode", "nftables", "iptables"}).because("a", canaryPhase, crash).away("a").of(2, "b"),
 		},
 		"then the very document of before is written, without a probe": {
 			crashed.failed().ledger(func(l *Ledger) {
 				l.Attempt.Next, l.Attempt.Over = identity(Fields{{PathMode, "iptables"}}), crashed.version()
 			}),
 			underway(back, "1 of 2 nodes run mode iptables; writing mode: nftables → iptables").
-				writes(config("iptables"), Change{"mode", "nftables", "iptables"}).of(2, "b"),
+				writes(config("iptables"), Change{"mode", "nftables", "iptables"}).because("a", canaryPhase, crash).away("a").of(2, "b"),
 		},
 		"what failed is restarted": {
 			asking(config("iptables"), node("a", "", at(10), crashing), node("b", "iptables", at(-60))).written(at(20)).now(30).failing(),
-			underway(back, "1 of 2 nodes run mode iptables; restarting kube-proxy on a").restarts(node("a", "", at(10), crashing)).of(2, "b"),
+			underway(back, "1 of 2 nodes run mode iptables; restarting kube-proxy on a").restarts(node("a", "", at(10), crashing)).because("a", canaryPhase, crash).of(2, "b"),
 		},
 		"when all are back, what was asked is refused": {
 			returned.failing().probed(ProbePassed),
-			underway(back, "2 of 2 nodes run mode iptables; all nodes are back").records(ledgerOf(returned.refused())).of(2, "a", "b"),
+			underway(back, "2 of 2 nodes run mode iptables; all nodes are back").records(ledgerOf(returned.refused())).because("a", canaryPhase, crash).of(2, "a", "b"),
 		},
 		"it is not tried again": {
 			returned.refused(),
@@ -132,11 +132,16 @@ func TestInspection(t *testing.T) {
 				l.Applied, l.Attempt, l.Good = l.Attempt.Asked, nil, []Revision{*rev(config("nftables"))}
 			}).Ledger).of(1, "a"),
 		},
-		"a node that cannot be searched in the end holds nothing up": {
-			all.probed(ProbeFailed),
-			underway(rollPhase, "1 of 1 nodes run mode nftables; every node runs as asked").records(all.ledger(func(l *Ledger) {
-				l.Applied, l.Attempt, l.Good = l.Attempt.Asked, nil, []Revision{*rev(config("nftables"))}
-			}).Ledger).of(1, "a"),
+		"a node that cannot be searched is searched again": {
+			all.probed(ProbeFailed, func(_ Probe, r *ProbeResult) { r.Message = "iptables-save is not there" }),
+			left(v1alpha1.ReasonRolloutStalled, "1 of 1 nodes run mode nftables; it could not be seen whether the mode before has left rules or addresses "+
+				"that can answer for Services: a: iptables-save is not there. It is tried again within minutes").
+				trying(survey("a", "nftables", config("nftables"))).of(1, "a"),
+		},
+		"a node that returns with something that its speaker sees is told of, also when all was done": {
+			asking(config("nftables"), node("a", "nftables", at(10), littered)).settled(),
+			left(v1alpha1.ReasonResidueFound, "1 of 1 nodes run mode nftables; the mode before has left rules or addresses that can answer for Services: a: "+
+				"kube-ipvs0 is there. Reboot these nodes one by one, and they are searched again").of(1, "a"),
 		},
 		"another setting of the same mode leaves nothing behind": {
 			asking(strictText, node("a", "ipvs", at(10), with(PathStrictARP, "true"))).asksFor("ipvs").announcing().attempting(relaxedText),
@@ -178,9 +183,23 @@ func TestDetour(t *testing.T) {
 		},
 		"nor while a node cannot be searched": {
 			half.probed(ProbeFailed, func(_ Probe, r *ProbeResult) { r.Message = "iptables-save is not there" }),
-			left(v1alpha1.ReasonResidueFound, onTheWay+"the mode before has left rules or addresses that can answer for Services: a could not be "+
-				"searched: iptables-save is not there. Reboot these nodes one by one, and they are searched again").
+			left(v1alpha1.ReasonRolloutStalled, onTheWay+"it could not be seen whether the mode before has left rules or addresses that can answer for "+
+				"Services: a: iptables-save is not there. It is tried again within minutes").
 				trying(survey("a", "nftables", config("nftables"))).of(1, "a"),
+		},
+		"where only config.conf names the mode, and somebody has changed it, nobody knows where the way should end": {
+			asking(config("ipvs"), node("a", "iptables", at(-60))).asksFor("").announcing().by("kubectl-edit"),
+			left(v1alpha1.ReasonDrifted, "0 of 1 nodes run mode ipvs with ipvs.strictARP: true; the field manager kubectl-edit has changed config.conf to "+
+				"mode ipvs, and a runs iptables. No node is touched, as a restart of kube-proxy alone would leave the old rules behind. Set "+
+				"spec.kubeProxy.mode: ipvs, and all nodes are led there by way of nftables; or iptables, and config.conf is put back").of(1),
+		},
+		"nor when kube-proxy is to be given back, and its mode was never Lanyard's": {
+			asking(config("iptables"), node("a", "ipvs", at(-60))).spec(nil).ledger(func(l *Ledger) {
+				l.Original, l.OnDelete, l.Touched = rev(config("ipvs")), v1alpha1.OnDeleteRestore, []Path{PathScheduler}
+			}),
+			left(v1alpha1.ReasonDrifted, "0 of 1 nodes run mode iptables with ipvs.scheduler: \"\"; somebody has changed config.conf to mode iptables, and "+
+				"a runs ipvs. No node is touched, as a restart of kube-proxy alone would leave the old rules behind. Set mode: ipvs there again, or "+
+				"reboot the nodes one by one, and it is given back as it was").of(1),
 		},
 		"a node that comes back in the mode of before has missed the way": {
 			asking(config("ipvs"), node("a", "ipvs", at(10)), node("b", "iptables", at(-60))).asksFor("ipvs").settled(),
@@ -214,13 +233,13 @@ func TestRestore(t *testing.T) {
 		},
 		"then the very document of before is written": {
 			given.ledger(func(l *Ledger) {
-				l.Attempt = &Attempt{Asked: asked, Next: identity(Fields{{PathMode, ""}}), Over: given.version()}
+				l.Attempt = &Attempt{Asked: asked, Next: identity(Fields{{PathMode, "iptables"}}), Over: given.version()}
 			}),
 			underway(canaryPhase, "0 of 1 nodes run mode iptables; writing mode: nftables → \"\"").writes(original, change).of(1),
 		},
 		"of a document that others have changed since, only what Lanyard changed is taken back": {
 			given.document(head + "mode: nftables # ours\nclusterCIDR2: theirs\n").ledger(func(l *Ledger) {
-				l.Attempt = &Attempt{Asked: asked, Next: identity(Fields{{PathMode, ""}}),
+				l.Attempt = &Attempt{Asked: asked, Next: identity(Fields{{PathMode, "iptables"}}),
 					Over: given.document(head + "mode: nftables # ours\nclusterCIDR2: theirs\n").version()}
 			}),
 			underway(canaryPhase, "0 of 1 nodes run mode iptables; writing mode: nftables → \"\"").
@@ -229,7 +248,7 @@ func TestRestore(t *testing.T) {
 		"what others have written since is left open again as well, where it means the same to this kube-proxy": {
 			given.document(head + "mode: iptables # ours\nclusterCIDR2: theirs\n").ledger(func(l *Ledger) {
 				l.Wrote = nil
-				l.Attempt = &Attempt{Asked: asked, Next: identity(Fields{{PathMode, ""}}),
+				l.Attempt = &Attempt{Asked: asked, Next: identity(Fields{{PathMode, "iptables"}}),
 					Over: given.document(head + "mode: iptables # ours\nclusterCIDR2: theirs\n").version()}
 			}),
 			underway(canaryPhase, "0 of 1 nodes run mode iptables; writing mode: iptables → \"\"").
@@ -238,10 +257,10 @@ func TestRestore(t *testing.T) {
 		"the ledger is closed when every node runs them": {
 			asking(original, node("a", "iptables", at(610))).spec(nil).written(at(600)).now(650).ledger(func(l *Ledger) {
 				*l = given.Ledger.clone()
-				l.Attempt = &Attempt{Asked: asked, Next: identity(Fields{{PathMode, ""}}), Before: rev(changed)}
+				l.Attempt = &Attempt{Asked: asked, Next: identity(Fields{{PathMode, "iptables"}}), Before: rev(changed)}
 			}).probed(ProbePassed),
 			underway(rollPhase, "1 of 1 nodes run mode iptables; kube-proxy has its old settings back").
-				records(Ledger{Good: []Revision{*rev(changed)}}).of(1, "a"),
+				records(Ledger{Good: []Revision{*rev(original), *rev(changed)}}).of(1, "a"),
 		},
 		"onDelete Keep leaves it as it runs": {
 			given.ledger(func(l *Ledger) { l.OnDelete = v1alpha1.OnDeleteKeep }),

@@ -35,6 +35,7 @@ const (
 //	               ▼                ▼
 //	            Stalled        RollingBack ─▶ Stalled (rolled back; the others never stopped working)
 func Plan(f Facts) Decision {
+	f.Nodes = f.inOrder()
 	switch {
 	case f.Spec == nil && !f.restores():
 		return f.leave()
@@ -48,7 +49,7 @@ func Plan(f Facts) Decision {
 	if err := startable(r.mode); err != nil {
 		return f.invalid(err)
 	}
-	for _, phase := range []func() (Decision, bool){r.forget, r.write, r.nodes, r.inspect, r.complete} {
+	for _, phase := range []func() (Decision, bool){r.forget, r.unnamed, r.write, r.nodes, r.inspect, r.complete} {
 		if d, ends := phase(); ends {
 			return r.finish(d)
 		}
@@ -87,7 +88,7 @@ func startable(mode string) error {
 		"or set spec.kubeProxy.mode", mode)
 }
 
-// roll is a change on its way.
+// roll is a change on its way, of nodes that are in the order in which they are restarted.
 type roll struct {
 	Facts
 	goal
@@ -111,6 +112,22 @@ func (r roll) forget() (Decision, bool) {
 		return record(l, v1alpha1.PhasePlanned, "writing down spec.kubeProxy.onDelete"), true
 	}
 	return Decision{}, false
+}
+
+// unnamed refuses to lead nodes between iptables and ipvs where only config.conf, which somebody has changed, names the mode: on the way by
+// nftables it would not be there any more. To restart their kube-proxies at once would leave the rules of before.
+func (r roll) unnamed() (Decision, bool) {
+	nodes := r.Nodes
+	i := slices.IndexFunc(nodes, func(n Node) bool { return n.Ready && opposite(n.Mode, r.mode) })
+	if i < 0 || r.names() || !r.holds(byNFTables) {
+		return Decision{}, false
+	}
+	remedy := fmt.Sprintf("Set spec.kubeProxy.mode: %s, and all nodes are led there by way of nftables; or %s, and config.conf is put back", r.mode, nodes[i].Mode)
+	if r.restoring {
+		remedy = fmt.Sprintf("Set mode: %s there again, or reboot the nodes one by one, and it is given back as it was", nodes[i].Mode)
+	}
+	return stalled(v1alpha1.ReasonDrifted, fmt.Sprintf("%s has changed config.conf to mode %s, and %s runs %s. No node is touched, as a restart of "+
+		"kube-proxy alone would leave the old rules behind. %s", r.writer(), r.mode, nodes[i].Name, nodes[i].Mode, remedy)), true
 }
 
 // held says whether the spec wants to see the plan only.
@@ -148,7 +165,7 @@ func (r roll) write() (Decision, bool) {
 
 // changes are those that make a difference to kube-proxy. To give it back as it was found, those that make none are made too.
 func (r roll) changes() []Change {
-	changes := r.next.Against(r.Config.Settings)
+	changes := r.next.Against(r.Config.Settings, r.open())
 	if len(changes) == 0 && r.restoring && r.stepMode == r.mode {
 		_, changes, _ = Edit(r.Config.Document, r.next) // a document that cannot be edited does all the same what it should
 	}
@@ -193,8 +210,11 @@ func (r roll) drift(changes []Change) (Decision, bool) {
 	return d, true
 }
 
+// stage is the step that is under way, in short. It names the mode, which others may change where it is left open.
+func (r roll) stage() string { return identity(r.next.With(PathMode, r.stepMode)) }
+
 // stepped says whether the attempt in the ledger is at the very step that is under way.
-func (r roll) stepped() bool { return r.own() && r.Ledger.Attempt.Next == identity(r.next) }
+func (r roll) stepped() bool { return r.own() && r.Ledger.Attempt.Next == r.stage() }
 
 // noted says whether this very write stands in the ledger already.
 func (r roll) noted() bool {
@@ -214,7 +234,7 @@ func (r roll) settledOnce() bool {
 // rewritten says whether somebody else has changed config.conf since this attempt wrote it, at whichever step.
 func (r roll) rewritten() bool {
 	return r.own() && !r.noted() && r.Ledger.Attempt.Next != "" &&
-		(r.Ledger.Attempt.Over != "" || r.Ledger.Attempt.Next != identity(FieldsOf(r.Config.Settings, r.next.Paths())))
+		(r.Ledger.Attempt.Over != "" || r.Ledger.Attempt.Next != identity(FieldsOf(r.Config.Settings, r.next.Paths()).With(PathMode, r.configured())))
 }
 
 func (r roll) writer() string {
@@ -276,7 +296,7 @@ func (r roll) paused(would string) Decision {
 // await waits for nodes that lack a pod or a report: a roll that cannot go on is not begun, for any pod that is made meanwhile would run
 // what nobody has tried. It is begun after a while even so, because the new configuration may be what brings that node back.
 func (r roll) await(changes []Change) (Decision, bool) {
-	nodes := r.ordered()
+	nodes := r.Nodes
 	i := slices.IndexFunc(nodes, r.awaited)
 	if i < 0 || r.back || r.stopped() {
 		return Decision{}, false
@@ -308,7 +328,7 @@ func (r roll) writeDown(edited string, changes []Change) (Decision, bool) {
 	}
 	l.touch(changes)
 	l.Attempt = r.attempt()
-	l.Attempt.Next, l.Attempt.Over = identity(r.next), r.version()
+	l.Attempt.Next, l.Attempt.Over = r.stage(), r.version()
 	l.Attempt.Probed, l.Attempt.Detour = r.passed(edited), r.stepMode != r.mode
 	l.Attempt.Crossed = l.Attempt.Crossed && !l.Attempt.Detour
 	if r.back {
@@ -334,7 +354,7 @@ func (r roll) attempt() *Attempt {
 	case r.Ledger.latest() != nil:
 		a.Before = r.Ledger.latest()
 	}
-	if len(r.want.Against(a.Before.Settings)) == 0 { // it would lead back here
+	if len(r.want.Against(a.Before.Settings, r.open())) == 0 { // it would lead back here
 		a.Before = nil
 	}
 	return a

@@ -212,7 +212,7 @@ func TestPlanWhilePaused(t *testing.T) {
 			rolling(node("a", "", at(10), crashing)).now(12).paused(),
 			left(v1alpha1.ReasonRolloutStalled, "0 of 1 nodes run mode nftables; kube-proxy on a does not come up in mode nftables: "+crash+
 				". No further node is touched. Set spec.kubeProxy.mode to a mode that this node can run; `kubectl -n kube-system logs kube-proxy-a` "+
-				"tells more").because("a", v1alpha1.PhaseCanary, crash).of(1),
+				"tells more").because("a", v1alpha1.PhaseCanary, crash).away("a").of(1),
 		},
 	}.test(t)
 }

@@ -143,7 +143,7 @@ func (r roll) listed(n Node) bool {
 
 // absent names the nodes that are not Ready, and what becomes of them; it is empty when all are.
 func (r roll) absent(becomes string) string {
-	names := namesOf(slices.DeleteFunc(r.ordered(), func(n Node) bool { return n.Ready }))
+	names := namesOf(slices.DeleteFunc(slices.Clone(r.Nodes), func(n Node) bool { return n.Ready }))
 	if len(names) == 0 {
 		return ""
 	}
@@ -152,5 +152,5 @@ func (r roll) absent(becomes string) string {
 }
 
 func (r roll) ready() []Node {
-	return slices.DeleteFunc(r.ordered(), func(n Node) bool { return !n.Ready })
+	return slices.DeleteFunc(slices.Clone(r.Nodes), func(n Node) bool { return !n.Ready })
 }

@@ -29,7 +29,7 @@ type groups struct {
 
 func (r roll) groups() groups {
 	var g groups
-	for _, n := range r.ordered() {
+	for _, n := range r.Nodes {
 		switch {
 		case r.verified(n):
 		case !n.Ready && r.restarted(n):
@@ -258,7 +258,7 @@ func Deadline(spec *v1alpha1.KubeProxySpec) time.Duration {
 
 // pauseLeft is how long the node that was verified last has to stay so before the next is restarted.
 func (r roll) pauseLeft() (left time.Duration, node string) {
-	for _, n := range r.ordered() {
+	for _, n := range r.Nodes {
 		if !r.renewed(n) {
 			continue
 		}

@@ -34,7 +34,7 @@ func TestRollOrder(t *testing.T) {
 			rolling(a, node("b", "", at(-60), crashing)), first("b").restarts(node("b", "", at(-60), crashing)).of(2),
 		},
 		"two of them do not wait for each other": {
-			rolling(node("a", "", at(-60), crashing), node("b", "", at(-60), crashing)), first("a").restarts(node("a", "", at(-60), crashing)).of(2),
+			rolling(node("a", "", at(-60), crashing), node("b", "", at(-60), crashing)), first("a").restarts(node("a", "", at(-60), crashing)).away("b").of(2),
 		},
 		"a node whose speaker stays silent has its turn after the others": {
 			rolling(node("a", "", at(-60), silent, since(480)), b), first("b").restarts(b).of(2),
@@ -83,6 +83,20 @@ func TestRollWaits(t *testing.T) {
 		"while the rules lead nowhere": {
 			rolling(node("a", "nftables", at(10), blocked), b).now(24),
 			waitsFor("a", nowhere),
+		},
+		"until connections through the rules were tried": {
+			rolling(node("a", "nftables", at(10), untried), b).now(24),
+			waitsFor("a", "its speaker has not tried connections through the rules yet"),
+		},
+		"when it has written its rules once, and cannot any more": {
+			rolling(node("a", "nftables", at(10), rulesEnded), b).now(24),
+			waitsFor("a", "its kube-proxy has written its rules, and fails to since (3 times so far)"),
+		},
+		"where strictARP is asked for, until the kernel has it": {
+			asking(strictText, node("a", "ipvs", at(10), with(PathStrictARP, "true"), loose), node("b", "ipvs", at(-60))).asksFor("ipvs").announcing().
+				attempting(relaxedText).now(20),
+			goingOn(canaryPhase, "0 of 2 nodes run mode ipvs with ipvs.strictARP: true; waiting for a: it answers ARP on eth0 for every address of every "+
+				"Service, as net.ipv4.conf.all.arp_ignore is 0 although strictARP is true: see what on the node sets it").away("a").of(2),
 		},
 		"while a speaker has not reported, wherever it is": {
 			rolling(node("a", "iptables", at(-60)), node("b", "iptables", at(-60), silent)),
@@ -182,6 +196,11 @@ func TestRollMovesAddresses(t *testing.T) {
 func TestRollOnOldContent(t *testing.T) {
 	a, b := node("a", "iptables", at(10)), node("b", "iptables", at(-60))
 	cases{
+		"where kube-proxy does not tell its settings, the kernel tells of strictARP": {
+			asking(strictText, node("a", "ipvs", at(10), loose), node("b", "ipvs", at(-60))).asksFor("ipvs").announcing().attempting(relaxedText).now(25),
+			underway(canaryPhase, "0 of 2 nodes run mode ipvs with ipvs.strictARP: true; restarting kube-proxy on a again: it started on the old "+
+				"configuration").restarts(node("a", "ipvs", at(10))).of(2),
+		},
 		"a pod that started on it is restarted again": {
 			rolling(a, b).now(25),
 			underway(canaryPhase, "0 of 2 nodes run mode nftables; restarting kube-proxy on a again: it started on the old configuration").
@@ -224,7 +243,11 @@ func TestRollStalls(t *testing.T) {
 		"app.kubernetes.io/component=speaker`. If it does, `kubectl -n kube-system delete pod kube-proxy-a` makes it ask again"
 	cases{
 		"at a crash, at once, with its cause": {
-			rolling(node("a", "", at(10), crashing), b).now(12).spec(pausing), stalls(doesNot+crash+advice, crash),
+			rolling(node("a", "", at(10), crashing), b).now(12).spec(pausing), stalls(doesNot+crash+advice, crash).away("a"),
+		},
+		"not while it is another clock that says so: the manager has just met the pod": {
+			rolling(node("a", "", at(10), refusing, metAt(120)), b).now(130).spec(pausing),
+			goingOn(canaryPhase, "0 of 2 nodes run mode nftables; waiting for a: "+refused).away("a").of(2),
 		},
 		"at a node that stays away after its restart": {
 			rolling(node("a", "iptables", at(10), func(n *Node) { n.Ready = false }), b).now(130).spec(pausing), stalls(doesNot+notReady+advice, notReady),
@@ -243,12 +266,12 @@ func TestRollStalls(t *testing.T) {
 		"at a node that never gets a pod": {
 			rolling(node("a", "", at(10), noPod, since(480)), b).spec(pausing),
 			stalls(doesNot+isMade+". No further node is touched. `kubectl -n kube-system describe daemonset kube-proxy` tells why no pod is made",
-				isMade),
+				isMade).away("a"),
 		},
 		"where a kube-proxy that came to run it by itself does not work": {
 			rolling(node("a", "nftables", at(-30), blocked), node("b", "nftables", at(-30))).spec(pausing),
 			left(v1alpha1.ReasonRolloutStalled, "1 of 2 nodes run mode nftables; kube-proxy on a runs as asked, and "+nowhere+". No further node is "+
-				"touched until that is mended; `kubectl -n kube-system logs kube-proxy-a` tells more").because("a", canaryPhase, nowhere).of(2, "b"),
+				"touched until that is mended; `kubectl -n kube-system logs kube-proxy-a` tells more").because("a", canaryPhase, nowhere).away("a").of(2, "b"),
 		},
 		"and goes on when the spec asks for what the nodes can run": {
 			asking(config("iptables"), node("a", "", at(-30), crashing), b).asksFor("iptables").attempting(config("nftables")).now(1),

@@ -9,12 +9,12 @@ import (
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 )
 
-// ordered returns the nodes in the order in which they are restarted: those that hold no address first, control planes behind the others,
+// inOrder returns the nodes in the order in which they are restarted: those that hold no address first, control planes behind the others,
 // those without a report behind them, for the roll may end there, and the manager's own last.
-func (r roll) ordered() []Node {
+func (f Facts) inOrder() []Node {
 	rank := func(n Node) int {
 		rank := 0
-		for _, behind := range []bool{n.Name == r.OwnNode, n.Witness == Silent, n.ControlPlane, n.Announces > 0} {
+		for _, behind := range []bool{n.Name == f.OwnNode, n.Witness == Silent, n.ControlPlane, n.Announces > 0} {
 			rank *= 2
 			if behind {
 				rank++
@@ -22,9 +22,11 @@ func (r roll) ordered() []Node {
 		}
 		return rank
 	}
-	return slices.SortedFunc(slices.Values(r.Nodes), func(a, b Node) int {
+	nodes := slices.Clone(f.Nodes)
+	slices.SortFunc(nodes, func(a, b Node) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.Name, b.Name))
 	})
+	return nodes
 }
 
 // overdue says whether the node has lacked a pod, a report or rules that work for too long.
@@ -47,7 +49,7 @@ func (r roll) restarted(n Node) bool {
 
 // settled says whether the pod has stayed up for long enough to be believed.
 func (r roll) settled(p Pod) bool {
-	return p.Ready && p.Failure == "" && r.Now.Sub(p.Created) >= settledAfter
+	return p.Ready && p.Failure == "" && r.age(p) >= settledAfter
 }
 
 // down says whether the node is known to be without a working kube-proxy. The rules that it wrote before may still be there.
@@ -56,11 +58,16 @@ func (n Node) down() bool {
 	case n.Pod == nil || n.Pod.Failure != "":
 		return true
 	case n.Witness == Reporting:
-		return n.Mode == "" || n.Rules == v1alpha1.RulesPending || n.Blocked != ""
+		return n.Mode == "" || n.unwritten() || n.Blocked != ""
 	case n.Witness == NoSpeaker:
 		return !n.Pod.Ready
 	}
 	return false
+}
+
+// unwritten says whether the node's kube-proxy is known to have rules to write that it has not written.
+func (n Node) unwritten() bool {
+	return n.Rules == v1alpha1.RulesPending || n.Rules == v1alpha1.RulesFailing
 }
 
 // podDown says whether the node's pod is down by the API server's word, which is of now; what a speaker says may be of a moment ago.
@@ -79,15 +86,22 @@ func (r roll) runs(n Node) bool {
 		return false
 	case !r.holds(wholeProof):
 		return true
+	case n.Settings == nil && r.loose(n): // it does not tell its settings, but the kernel tells that strictARP is not among them
+		return false
 	case n.Settings == nil: // the process before the restart may have reported the same mode: that report proves nothing yet
 		return len(r.others()) == 0 || restarted
 	}
-	return len(r.next.Against(n.Settings)) == 0
+	return len(r.next.Against(n.Settings, r.open())) == 0
 }
 
 // verified says whether the node's kube-proxy runs as asked, has written its rules, and they lead somewhere.
 func (r roll) verified(n Node) bool {
-	return r.runs(n) && (!r.holds(wholeProof) || n.Rules != v1alpha1.RulesPending && n.Blocked == "")
+	return r.runs(n) && (!r.holds(wholeProof) || !n.unwritten() && !n.Untried && n.Blocked == "" && !r.loose(n))
+}
+
+// loose says whether the node answers ARP for addresses that are not its own, although strictARP is asked for.
+func (r roll) loose(n Node) bool {
+	return len(n.LooseARP) > 0 && r.next.Settings()[PathStrictARP] == "true"
 }
 
 // renewed says whether the node's kube-proxy has been made since the last write, and runs as asked.
@@ -108,7 +122,7 @@ func (r roll) others() []string {
 // stale says whether the node's kube-proxy is up on the configuration of before, which another restart helps against.
 func (r roll) stale(n Node) bool {
 	return n.Ready && n.Pod != nil && n.Pod.Failure == "" && r.fresh(*n.Pod) && n.Pod.Created.Sub(r.Written) < staleFor &&
-		r.Now.Sub(n.Pod.Created) >= staleAfter && n.Witness == Reporting && n.Dated && n.Mode != "" && !r.runs(n)
+		r.age(*n.Pod) >= staleAfter && n.Witness == Reporting && n.Dated && n.Mode != "" && !r.runs(n)
 }
 
 // failure says why a node has been waited for long enough; empty while it has not.
@@ -116,13 +130,13 @@ func (r roll) failure(n Node) string {
 	switch {
 	case n.Pod == nil && r.overdue(n):
 		return r.doing(n)
-	case n.Pod == nil && !n.Ready && r.restarted(n) && r.Now.Sub(n.Left) >= r.deadline():
+	case n.Pod == nil && !n.Ready && r.restarted(n) && r.missing(n) >= r.deadline():
 		return r.doing(n)
 	case n.Pod == nil || !r.fresh(*n.Pod) || r.stale(n):
 		return ""
 	case n.Pod.Failure != "":
 		return n.Pod.Failure
-	case r.Now.Sub(n.Pod.Created) >= r.deadline():
+	case r.age(*n.Pod) >= r.deadline():
 		return r.doing(n)
 	}
 	return ""
@@ -166,14 +180,21 @@ func (r roll) doing(n Node) string {
 		return "its speaker says: " + cmp.Or(n.Says, "kube-proxy does not answer")
 	case n.Mode != r.stepMode:
 		return "its kube-proxy reports mode " + n.Mode
-	case n.Settings != nil && len(r.next.Against(n.Settings)) > 0:
-		return "its kube-proxy runs with other settings (" + describe(r.next.Against(n.Settings)) + ")"
+	case n.Settings != nil && len(r.next.Against(n.Settings, r.open())) > 0:
+		return "its kube-proxy runs with other settings (" + describe(r.next.Against(n.Settings, r.open())) + ")"
 	case n.Rules == v1alpha1.RulesPending && n.Failures > 0:
 		return fmt.Sprintf("its kube-proxy fails to write its rules (%d times so far)", n.Failures)
 	case n.Rules == v1alpha1.RulesPending:
 		return "its kube-proxy has not written its rules yet"
+	case n.Rules == v1alpha1.RulesFailing:
+		return fmt.Sprintf("its kube-proxy has written its rules, and fails to since (%d times so far)", n.Failures)
 	case n.Blocked != "":
 		return "the rules lead nowhere: " + n.Blocked
+	case n.Untried:
+		return "its speaker has not tried connections through the rules yet"
+	case r.loose(n):
+		return fmt.Sprintf("it answers ARP on %s for every address of every Service, as net.ipv4.conf.all.arp_ignore is 0 although strictARP is "+
+			"true: see what on the node sets it", strings.Join(n.LooseARP, ", "))
 	}
 	return "its kube-proxy pod is not Ready for long enough yet"
 }

@@ -2,6 +2,7 @@ package kubeproxy
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -37,7 +38,8 @@ func (n Node) Hear(said v1alpha1.NodeKubeProxy) Node {
 		return n
 	}
 	n.Witness, n.Mode, n.Says, n.Dated = Reporting, said.Mode, said.Message, said.StartTime != nil
-	n.Rules, n.Failures, n.Residue = said.Rules, said.SyncFailures, said.Residue
+	n.Rules, n.Failures, n.Residue, n.LooseARP = said.Rules, said.SyncFailures, said.Residue, said.LooseARP
+	n.Untried = said.Mode != "" && len(said.Checks) == 0 // every cluster has Service default/kubernetes to try
 	if said.Settings != nil {
 		n.Settings = Settings{}
 		for path, value := range said.Settings {
@@ -52,34 +54,44 @@ func (n Node) Hear(said v1alpha1.NodeKubeProxy) Node {
 	return n
 }
 
-// Waits remembers since when nodes lack what a roll needs there: nothing in the cluster says it. A manager that restarts counts anew.
-type Waits map[string]wait
+// Waits remembers since when the manager has known things of nodes: nothing in the cluster says it, or by another clock than the manager's. A
+// manager that restarts counts anew.
+type Waits map[wait]time.Time
 
-type wait struct {
-	lacks string
-	since time.Time
-}
+// wait is what is known: that a node lacks something, has a pod, or that its pod is being deleted since some time.
+type wait struct{ node, lacks, pod, left string }
 
-// Mark sets each node's Since, and forgets the nodes that lack nothing.
+// Mark sets since when each node lacks what it lacks, has its pod, and loses it. It forgets what is not so any more.
 func (w Waits) Mark(nodes []Node, now time.Time) {
-	seen := map[string]bool{}
+	known := map[wait]bool{}
+	since := func(what wait) time.Time {
+		known[what] = true
+		if w[what].IsZero() {
+			w[what] = now
+		}
+		return w[what]
+	}
 	for i := range nodes {
 		n := &nodes[i]
-		lacks := n.lacks()
-		if lacks == "" {
-			continue
+		if lacks := n.lacks(); lacks != "" {
+			n.Since = since(wait{node: n.Name, lacks: lacks})
 		}
-		seen[n.Name] = true
-		if w[n.Name].lacks != lacks {
-			w[n.Name] = wait{lacks: lacks, since: now}
+		if n.Pod != nil {
+			n.Pod.Met = since(wait{node: n.Name, pod: n.Pod.UID})
 		}
-		n.Since = w[n.Name].since
-	}
-	for name := range w {
-		if !seen[name] {
-			delete(w, name)
+		if !n.Left.IsZero() {
+			n.Missed = since(wait{node: n.Name, left: n.Left.String()})
 		}
 	}
+	maps.DeleteFunc(w, func(what wait, _ time.Time) bool { return !known[what] })
+}
+
+// age is for how long a pod is known to exist. The API server's clock stands in for the manager's only while that is not known.
+func (f Facts) age(p Pod) time.Duration {
+	if p.Met.IsZero() {
+		return f.Now.Sub(p.Created)
+	}
+	return f.Now.Sub(p.Met)
 }
 
 // working is what a node lacks whose kube-proxy runs, and whose rules are not written or lead nowhere.
@@ -95,10 +107,18 @@ func (n Node) lacks() string {
 		return "pod"
 	case n.Witness == Silent && n.Pod.Failure == "":
 		return "report"
-	case n.Witness == Reporting && n.Pod.Failure == "" && n.Mode != "" && (n.Rules == v1alpha1.RulesPending || n.Blocked != ""):
+	case n.Witness == Reporting && n.Pod.Failure == "" && n.Mode != "" && (n.unwritten() || n.Untried || n.Blocked != "" || len(n.LooseARP) > 0):
 		return working
 	}
 	return ""
+}
+
+// missing is for how long it is known that a node's pod is being deleted.
+func (f Facts) missing(n Node) time.Duration {
+	if n.Missed.IsZero() {
+		return f.Now.Sub(n.Left)
+	}
+	return f.Now.Sub(n.Missed)
 }
 
 // untouched judges a kube-proxy that the spec does not ask to change: announcements still need strictARP where it runs ipvs.
@@ -136,7 +156,7 @@ func (f Facts) ipvs() []string {
 		configured, _ = Mode(f.Config.Document) // one that cannot be read says nothing
 	}
 	var names []string
-	for _, n := range (roll{Facts: f}).ordered() {
+	for _, n := range f.inOrder() {
 		if n.Mode == string(v1alpha1.ProxyModeIPVS) || n.Mode == "" && configured == string(v1alpha1.ProxyModeIPVS) {
 			names = append(names, n.Name)
 		}

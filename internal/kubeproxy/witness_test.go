@@ -19,16 +19,21 @@ func TestHear(t *testing.T) {
 	speaker := node("a", "", at(9), silent, func(n *Node) { n.Pod.Started = started })
 	gone := node("a", "", at(9), noSpeaker, func(n *Node) { n.Pod.Started = started })
 	hears := func(n Node, mode, says string, dated bool) Node {
-		n.Witness, n.Mode, n.Says, n.Dated = Reporting, mode, says, dated
+		n.Witness, n.Mode, n.Says, n.Dated, n.Untried = Reporting, mode, says, dated, mode != ""
 		return n
 	}
 	notRunning := node("a", "", at(9), silent, crashing, func(n *Node) { n.Pod.Started = time.Time{} })
 	podless := node("a", "", at(9), silent, noPod)
+	tried := said("ipvs", "", started)
+	tried.LooseARP, tried.Checks = []string{"eth0"}, []v1alpha1.NodeCheck{{Name: "default/kubernetes", Result: v1alpha1.CheckPassed}}
+	loosely := hears(speaker, "ipvs", "", true)
+	loosely.Untried, loosely.LooseARP = false, []string{"eth0"}
 	for name, tc := range map[string]struct {
 		node Node
 		said v1alpha1.NodeKubeProxy
 		want Node
 	}{
+		"its rules were tried, and its kernel looked at":      {speaker, tried, loosely},
 		"the process that runs":                               {speaker, said("nftables", "", started), hears(speaker, "nftables", "", true)},
 		"the runtime made the process before the container":   {speaker, said("ipvs", "", started.Add(-10*time.Second)), hears(speaker, "ipvs", "", true)},
 		"a process from before is not heard":                  {speaker, said("iptables", "", started.Add(-11*time.Second)), speaker},
@@ -75,7 +80,13 @@ func TestWaits(t *testing.T) {
 			t.Errorf("%s: it lacks something since %s, want %s", step.what, nodes[0].Since, step.since)
 		}
 	}
-	if waits.Mark(nil, at(40)); len(waits) > 0 {
+	pods := []Node{node("c", "nftables", at(8)), node("b", "nftables", at(8), notReady, leaving(50))}
+	waits.Mark(pods, at(60))
+	waits.Mark(pods, at(70))
+	if diff := cmp.Diff([]time.Time{at(60), at(60)}, []time.Time{pods[0].Pod.Met, pods[1].Missed}); diff != "" {
+		t.Errorf("a pod was met, and one missed (-want +got):\n%s", diff)
+	}
+	if waits.Mark(nil, at(80)); len(waits) > 0 {
 		t.Errorf("nodes that are gone are remembered: %v", waits)
 	}
 }

@@ -21,7 +21,7 @@ import (
 // The times of the checks.
 const (
 	checkEvery       = 10 * time.Second
-	checkAgain       = 2 * time.Second // while the rules are not written, or a check fails
+	checkAgain       = 2 * time.Second // while the rules are not written, nothing could be tried, or a check fails
 	checkTimeout     = time.Second
 	checkTries       = 3
 	apiServerService = "kubernetes"
@@ -155,7 +155,7 @@ func try(ctx context.Context, to netip.AddrPort, dial dialer) string {
 // checkPause is how long after the checks they are made again.
 func checkPause(rules v1alpha1.RulesState, checks []v1alpha1.NodeCheck) time.Duration {
 	failed := slices.ContainsFunc(checks, func(c v1alpha1.NodeCheck) bool { return c.Result == v1alpha1.CheckFailed })
-	if rules != v1alpha1.RulesWritten || failed {
+	if rules != v1alpha1.RulesWritten || failed || len(checks) == 0 {
 		return checkAgain
 	}
 	return checkEvery

@@ -173,7 +173,7 @@ func TestCheckPause(t *testing.T) {
 		want   time.Duration
 	}{
 		"all is well":                         {rules: v1alpha1.RulesWritten, checks: good, want: 10 * time.Second},
-		"nothing can be checked":              {rules: v1alpha1.RulesWritten, want: 10 * time.Second},
+		"nothing could be tried":              {rules: v1alpha1.RulesWritten, want: 2 * time.Second},
 		"one fails":                           {rules: v1alpha1.RulesWritten, checks: bad, want: 2 * time.Second},
 		"rules are to be written":             {rules: v1alpha1.RulesPending, checks: good, want: 2 * time.Second},
 		"kube-proxy does not say if they are": {checks: good, want: 2 * time.Second},

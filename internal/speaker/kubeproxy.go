@@ -23,8 +23,10 @@ import (
 const (
 	askEvery   = 2 * time.Second
 	askTimeout = time.Second
-	// countEvery is how often a process that has written its rules is asked for its metrics, which are large.
+	// countEvery is how often a process that has written its rules is asked for its metrics, which are large; in its first probation it is
+	// asked as often as for its mode, for a roll goes on by what it shows then.
 	countEvery = 30 * time.Second
+	probation  = 30 * time.Second
 )
 
 // kubeProxy is the kube-proxy on the node, as it says itself. Its connection is kept open, which only the process at its other end can do:
@@ -41,8 +43,10 @@ type kubeProxy struct {
 // process is what is known of a kube-proxy process.
 type process struct {
 	metrics proxyMetrics
-	// counted is when its metrics were asked for last.
-	counted time.Time
+	// met is when its metrics were asked for first, counted when they were last.
+	met, counted time.Time
+	// failing are the IP families whose rules it has tried to write since it wrote them last, and could not.
+	failing map[string]bool
 	// settings are what it runs with; nil while it has not said.
 	settings map[string]string
 }
@@ -99,7 +103,7 @@ func (k *kubeProxy) find(ctx context.Context, address string) (mode string, err 
 // count asks for the metrics when they are not known, when rules are still to be written, and else now and then.
 func (k *kubeProxy) count(ctx context.Context) error {
 	known := k.process != nil
-	if known && k.process.metrics.rules() == v1alpha1.RulesWritten && k.now().Sub(k.process.counted) < countEvery {
+	if known && !k.process.due(k.now()) {
 		return nil
 	}
 	var metrics proxyMetrics
@@ -116,10 +120,24 @@ func (k *kubeProxy) count(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("kube-proxy does not say when it started: %s", cause(err))
 	case !known:
-		k.process = &process{}
+		k.process = &process{met: k.now()}
 	}
+	k.process.failing = metrics.failing(k.process.metrics, k.process.failing)
 	k.process.metrics, k.process.counted = metrics, k.now()
 	return nil
+}
+
+// due says whether to ask for the metrics again.
+func (p *process) due(now time.Time) bool {
+	return p.rules() != v1alpha1.RulesWritten || now.Sub(p.met) < probation || now.Sub(p.counted) >= countEvery
+}
+
+// rules says how the rules stand.
+func (p *process) rules() v1alpha1.RulesState {
+	if state := p.metrics.rules(); state != v1alpha1.RulesWritten || len(p.failing) == 0 {
+		return state
+	}
+	return v1alpha1.RulesFailing
 }
 
 // configure asks a process that is known what it runs with, until it has said.
@@ -162,7 +180,7 @@ func (k *kubeProxy) answer(mode string, trouble error) v1alpha1.NodeKubeProxy {
 	}
 	if p := k.process; p != nil {
 		a.StartTime = &metav1.Time{Time: p.metrics.started}
-		a.Rules, a.SyncFailures, a.Uses = p.metrics.rules(), int64(p.metrics.failures), p.metrics.uses()
+		a.Rules, a.SyncFailures, a.Uses = p.rules(), p.metrics.failed(), p.metrics.uses()
 		if len(p.settings) > 0 {
 			a.Settings = p.settings
 		}

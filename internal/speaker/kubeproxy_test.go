@@ -119,6 +119,11 @@ func TestKubeProxyIsAskedNoMoreThanNeeded(t *testing.T) {
 	says := func(start int, rules v1alpha1.RulesState) v1alpha1.NodeKubeProxy {
 		return v1alpha1.NodeKubeProxy{Mode: "ipvs", StartTime: at(start), Rules: rules, Settings: settingsInConfigz}
 	}
+	failing := func(start int, failures int64) v1alpha1.NodeKubeProxy {
+		answer := says(start, v1alpha1.RulesFailing)
+		answer.SyncFailures = failures
+		return answer
+	}
 	mode, modeAndMetrics, all := []string{"/proxyMode"}, []string{"/proxyMode", "/metrics"}, []string{"/proxyMode", "/metrics", "/configz"}
 	for _, step := range []struct {
 		what      string
@@ -133,6 +138,12 @@ func TestKubeProxyIsAskedNoMoreThanNeeded(t *testing.T) {
 		{what: "until its rules are written it is asked for them", before: func() {},
 			want: says(7, v1alpha1.RulesPending), wantAsked: modeAndMetrics},
 		{what: "they are", before: func() { f.metrics = started(7) + written }, want: says(7, v1alpha1.RulesWritten), wantAsked: modeAndMetrics},
+		{what: "in its first half minute it is asked whether it still can", before: func() {
+			now, f.metrics = now.Add(probation-time.Second), started(7)+written+"kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family=\"IPv4\"} 1\n"
+		}, want: failing(7, 1), wantAsked: modeAndMetrics},
+		{what: "and again until it can", before: func() { now = now.Add(time.Second) }, want: failing(7, 1), wantAsked: modeAndMetrics},
+		{what: "which it can", before: func() { f.metrics = started(7) + strings.Replace(written, "99", "100", 1) },
+			want: says(7, v1alpha1.RulesWritten), wantAsked: modeAndMetrics},
 		{what: "then it is left alone", before: func() { now = now.Add(countEvery - time.Second) },
 			want: says(7, v1alpha1.RulesWritten), wantAsked: mode},
 		{what: "for a while; that its metrics fail once changes nothing",

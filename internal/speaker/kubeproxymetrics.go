@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"time"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -18,8 +19,8 @@ type proxyMetrics struct {
 	// queued and written hold, for each IP family, when rules were last to be written and when they last were, in seconds since 1970; zero
 	// is never. Up to 1.32 there is one for both families, under the empty name.
 	queued, written map[string]float64
-	// failures are how often the process tried to write rules and could not.
-	failures float64
+	// failures hold, for each IP family, how often the process tried to write rules and could not. The empty name stands for both.
+	failures map[string]float64
 	// nodePortPackets went to NodePorts at 127.0.0.1, and invalidPackets were dropped because conntrack calls them invalid.
 	nodePortPackets, invalidPackets float64
 }
@@ -39,7 +40,7 @@ const longestLine = 1 << 20
 
 // readMetrics finds them in the Prometheus text format, to the end of it: a big cluster's are not kept in memory.
 func readMetrics(text io.Reader) (proxyMetrics, error) {
-	m := proxyMetrics{queued: map[string]float64{}, written: map[string]float64{}}
+	m := proxyMetrics{queued: map[string]float64{}, written: map[string]float64{}, failures: map[string]float64{}}
 	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, longestLine)
 	for lines.Scan() {
@@ -81,7 +82,7 @@ func (m *proxyMetrics) taking(name string) func(family string, value float64) {
 	// That stale chains stay a little longer (…_nftables_cleanup_failures_total) leaves the rules right, and a part that cannot be written
 	// (…_iptables_partial_restore_failures_total) is also counted as a failure to restore.
 	case kubeproxy.MetricNFTablesFailures, kubeproxy.MetricIPTablesFailures:
-		return func(_ string, value float64) { m.failures += value }
+		return func(family string, value float64) { m.failures[family] += value }
 	case metricNodePortPackets:
 		return func(_ string, value float64) { m.nodePortPackets += value }
 	case metricInvalidPackets:
@@ -108,6 +109,31 @@ func (m proxyMetrics) rules() v1alpha1.RulesState {
 		}
 	}
 	return v1alpha1.RulesWritten
+}
+
+// failed is how often the process could not write rules, of any family.
+func (m proxyMetrics) failed() int64 {
+	all := 0.0
+	for _, count := range m.failures {
+		all += count
+	}
+	return int64(all)
+}
+
+// failing returns the families whose rules the process has tried to write since it wrote them last, and could not, after those that were
+// found so before. One that fails before it is counted for the first time may have succeeded since.
+func (m proxyMetrics) failing(before proxyMetrics, failed map[string]bool) map[string]bool {
+	now := map[string]bool{}
+	for family, count := range m.failures {
+		wrote := m.written[family] != before.written[family] // in either direction: the clock may have been set back
+		if family == "" {
+			wrote = !maps.Equal(m.written, before.written)
+		}
+		if !wrote && (failed[family] || count > before.failures[family] && before.failures != nil) {
+			now[family] = true
+		}
+	}
+	return now
 }
 
 // uses are the features in use that another mode lacks, in order.

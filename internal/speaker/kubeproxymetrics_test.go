@@ -40,22 +40,22 @@ func TestReadMetrics(t *testing.T) {
 		want    proxyMetrics
 		wantErr string
 	}{
-		"both families; failures to clean up are none to write": {text: proxyText, want: proxyMetrics{started: started, failures: 5,
+		"both families; failures to clean up are none to write": {text: proxyText, want: proxyMetrics{started: started, failures: map[string]float64{"IPv4": 2, "IPv6": 3},
 			queued:  map[string]float64{"IPv4": 1782914402, "IPv6": 1782914402},
 			written: map[string]float64{"IPv4": 1782914403, "IPv6": 1782914404}}},
 		"up to 1.32 there is no family, and zero before the first time": {
 			text: startLine + "kubeproxy_sync_proxy_rules_last_timestamp_seconds 0\nkubeproxy_sync_proxy_rules_iptables_restore_failures_total 4\n",
-			want: proxyMetrics{started: started, failures: 4, queued: none, written: map[string]float64{"": 0}}},
+			want: proxyMetrics{started: started, failures: map[string]float64{"": 4}, queued: none, written: map[string]float64{"": 0}}},
 		"what is used of mode iptables; a part that failed is not counted twice": {
 			text: startLine + "kubeproxy_iptables_ct_state_invalid_dropped_packets_total 12\n" +
 				"kubeproxy_iptables_localhost_nodeports_accepted_packets_total 3\n" +
 				"kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total{ip_family=\"IPv4\"} 9\n",
-			want: proxyMetrics{started: started, queued: none, written: none, invalidPackets: 12, nodePortPackets: 3}},
+			want: proxyMetrics{started: started, failures: none, queued: none, written: none, invalidPackets: 12, nodePortPackets: 3}},
 		"a label may hold what looks like an end, and a time may follow": {
 			text: startLine + `kubeproxy_sync_proxy_rules_last_timestamp_seconds{a="} 7",ip_family="IPv6"} 5 1782914400000` + "\n",
-			want: proxyMetrics{started: started, queued: none, written: map[string]float64{"IPv6": 5}}},
+			want: proxyMetrics{started: started, failures: none, queued: none, written: map[string]float64{"IPv6": 5}}},
 		"another metric whose name begins alike is not it": {
-			text: startLine + "process_start_time_seconds_total 9\n", want: proxyMetrics{started: started, queued: none, written: none}},
+			text: startLine + "process_start_time_seconds_total 9\n", want: proxyMetrics{started: started, failures: none, queued: none, written: none}},
 		"the start is not said": {text: "go_goroutines 7\n", wantErr: "its metrics lack process_start_time_seconds"},
 		"the start is no number": {text: "process_start_time_seconds soon\n",
 			wantErr: `reading process_start_time_seconds of its metrics: strconv.ParseFloat: parsing "soon": invalid syntax`},
@@ -125,4 +125,31 @@ func FuzzReadMetrics(f *testing.F) {
 			t.Errorf("nothing was written of %+v", m)
 		}
 	})
+}
+
+func TestFailing(t *testing.T) {
+	type families = map[string]float64
+	type failing = map[string]bool
+	before := proxyMetrics{written: families{"IPv4": 5, "IPv6": 5}, failures: families{"IPv4": 2, "IPv6": 0}}
+	for name, tc := range map[string]struct {
+		before, now proxyMetrics
+		failed      failing
+		want        failing
+	}{
+		"nothing has happened":                      {before: before, now: before, want: failing{}},
+		"it still fails, and has not tried again":   {before: before, now: before, failed: failing{"IPv4": true}, want: failing{"IPv4": true}},
+		"it failed, and then wrote them":            {before: before, now: proxyMetrics{written: families{"IPv4": 6, "IPv6": 5}, failures: families{"IPv4": 3, "IPv6": 0}}, want: failing{}},
+		"one family fails while the other is right": {before: before, now: proxyMetrics{written: families{"IPv4": 5, "IPv6": 6}, failures: families{"IPv4": 3, "IPv6": 0}}, want: failing{"IPv4": true}},
+		"it has recovered":                          {before: before, failed: failing{"IPv4": true}, now: proxyMetrics{written: families{"IPv4": 6, "IPv6": 5}, failures: families{"IPv4": 2, "IPv6": 0}}, want: failing{}},
+		"its clock was set back":                    {before: before, failed: failing{"IPv4": true}, now: proxyMetrics{written: families{"IPv4": 1, "IPv6": 5}, failures: families{"IPv4": 2, "IPv6": 0}}, want: failing{}},
+		"what failed before it was counted first":   {now: before, want: failing{}},
+		"up to 1.32 one count stands for both": {before: proxyMetrics{written: families{"": 5}, failures: families{"": 1}},
+			now: proxyMetrics{written: families{"": 5}, failures: families{"": 2}}, want: failing{"": true}},
+		"a count for both, and what is written by family": {before: proxyMetrics{written: families{"IPv4": 5}, failures: families{"": 1}},
+			now: proxyMetrics{written: families{"IPv4": 6}, failures: families{"": 2}}, want: failing{}},
+	} {
+		if diff := cmp.Diff(tc.want, tc.now.failing(tc.before, tc.failed)); diff != "" {
+			t.Errorf("%s: failing (-want +got):\n%s", name, diff)
+		}
+	}
 }

@@ -132,17 +132,18 @@ func virtualAddress(text string) (netip.Addr, bool) {
 	return netip.AddrFromSlice(bytes)
 }
 
-// residue says what another mode than the one that runs has left in the kernel, and what mode ipvs lacks there. services holds the
-// cluster's ClusterIPs: of the IPVS table only those are kube-proxy's; keepalived, for example, has its own. It says nothing while it is not
-// known which mode runs.
+// loose are the interfaces on which the node answers ARP for every address on kube-ipvs0, in the mode that runs.
+func (k kernel) loose(mode string) []string {
+	if v1alpha1.ProxyMode(mode) != v1alpha1.ProxyModeIPVS {
+		return nil
+	}
+	return k.answering
+}
+
+// residue says what another mode than the one that runs has left in the kernel. services holds the cluster's ClusterIPs: of the IPVS table
+// only those are kube-proxy's; keepalived, for example, has its own. It says nothing while it is not known which mode runs.
 func (k kernel) residue(mode string, services map[netip.Addr]bool) []string {
 	switch v1alpha1.ProxyMode(mode) {
-	case v1alpha1.ProxyModeIPVS:
-		if len(k.answering) == 0 {
-			return nil
-		}
-		return []string{fmt.Sprintf("mode ipvs runs without strictARP: net.ipv4.conf.all.arp_ignore is 0, so the kernel answers ARP on %s for every "+
-			"address on %s, whichever node announces it; set ipvs.strictARP: true", strings.Join(k.answering, ", "), ipvsLink)}
 	case v1alpha1.ProxyModeIPTables, v1alpha1.ProxyModeNFTables:
 	default:
 		return nil

@@ -121,14 +121,29 @@ func TestResidue(t *testing.T) {
 		"ipvs runs, and needs them":              {mode: "ipvs", k: kernel{linkAddresses: 312, virtual: ipvs}},
 		"it is not known which mode runs":        {k: kernel{linkAddresses: 312, virtual: ipvs, answering: []string{"eth0"}}},
 		"a mode that is not known may need them": {mode: "quantum", k: kernel{linkAddresses: 312, virtual: ipvs}},
-		"ipvs runs without strictARP on two interfaces": {mode: "ipvs", k: kernel{linkAddresses: 5, answering: []string{"eth0", "eth1"}}, want: []string{
-			"mode ipvs runs without strictARP: net.ipv4.conf.all.arp_ignore is 0, so the kernel answers ARP on eth0, eth1 for every address on " +
-				"kube-ipvs0, whichever node announces it; set ipvs.strictARP: true"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, tc.k.residue(tc.mode, services)); diff != "" {
 				t.Errorf("residue (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestLoose(t *testing.T) {
+	answering := kernel{linkAddresses: 5, answering: []string{"eth0", "eth1"}}
+	for name, tc := range map[string]struct {
+		mode string
+		k    kernel
+		want []string
+	}{
+		"ipvs runs without strictARP on two interfaces": {mode: "ipvs", k: answering, want: []string{"eth0", "eth1"}},
+		"ipvs runs with it":                             {mode: "ipvs", k: kernel{linkAddresses: 5}},
+		"another mode has no addresses to answer for":   {mode: "nftables", k: answering},
+		"it is not known which mode runs":               {k: answering},
+	} {
+		if diff := cmp.Diff(tc.want, tc.k.loose(tc.mode)); diff != "" {
+			t.Errorf("%s: loose (-want +got):\n%s", name, diff)
+		}
 	}
 }

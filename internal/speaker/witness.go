@@ -18,7 +18,7 @@ import (
 	"github.com/lanyard-dev/lanyard/internal/links"
 )
 
-// lookEvery is how often the kernel is looked at while the mode stays the same.
+// lookEvery is how often the kernel is looked at while the same process runs.
 const lookEvery = 10 * time.Second
 
 // failuresEvery is how often further failures of one process are told, which may come each second.
@@ -78,7 +78,7 @@ func (w *witness) watchProxy(ctx context.Context) error {
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
 	var (
-		mode     string
+		before   v1alpha1.NodeKubeProxy
 		lookedAt time.Time
 		left     traces
 	)
@@ -88,14 +88,14 @@ func (w *witness) watchProxy(ctx context.Context) error {
 			address = *set
 		}
 		answer := w.proxy.ask(ctx, address)
-		if now := time.Now(); answer.Mode != mode || now.Sub(lookedAt) >= lookEvery {
+		if now := time.Now(); answer.Mode != before.Mode || !answer.StartTime.Equal(before.StartTime) || now.Sub(lookedAt) >= lookEvery {
 			left = w.traces(ctx, answer.Mode, left)
-			mode, lookedAt = answer.Mode, now
+			before, lookedAt = answer, now
 		}
 		if ctx.Err() != nil { // it was not kube-proxy that did not answer
 			return nil
 		}
-		answer.Residue, answer.Sysctls = left.residue, left.sysctls
+		answer.Residue, answer.Sysctls, answer.LooseARP = left.residue, left.sysctls, left.loose
 		w.hear(answer, time.Now())
 		select {
 		case <-ctx.Done():
@@ -109,6 +109,7 @@ func (w *witness) watchProxy(ctx context.Context) error {
 type traces struct {
 	residue   []string
 	sysctls   map[string]string
+	loose     []string
 	complaint string
 }
 
@@ -120,7 +121,7 @@ func (w *witness) traces(ctx context.Context, mode string, before traces) traces
 		services, err = w.source.clusterIPs(ctx)
 	}
 	if err == nil {
-		return traces{residue: k.residue(mode, services), sysctls: k.sysctls}
+		return traces{residue: k.residue(mode, services), sysctls: k.sysctls, loose: k.loose(mode)}
 	}
 	if err.Error() != before.complaint {
 		w.log.Error(err, "cannot look for what kube-proxy has left in the kernel; it is tried again")

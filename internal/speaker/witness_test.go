@@ -182,9 +182,8 @@ func TestKubeProxyIsAskedWhereTheConfigurationSays(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- w.watchProxy(ctx) }()
 	want := v1alpha1.NodeKubeProxy{Mode: "ipvs", StartTime: at(7), Rules: v1alpha1.RulesWritten, Settings: settingsInConfigz,
-		Sysctls: map[string]string{"net.ipv4.conf.all.route_localnet": "1"},
-		Residue: []string{"mode ipvs runs without strictARP: net.ipv4.conf.all.arp_ignore is 0, so the kernel answers ARP on eth0 for every " +
-			"address on kube-ipvs0, whichever node announces it; set ipvs.strictARP: true"}}
+		Sysctls:  map[string]string{"net.ipv4.conf.all.route_localnet": "1"},
+		LooseARP: []string{"eth0"}}
 	select {
 	case got := <-heard:
 		if diff := cmp.Diff(want, got); diff != "" {
