@@ -6,6 +6,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,6 +73,23 @@ var _ = Describe("kube-proxy's ConfigMap", func() {
 		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(Equal(`False Paused: 0 of 0 nodes run mode nftables; paused; would ` +
 			`write mode: "" → nftables. Set spec.managementState to Managed to go on`))
 		Consistently(current).WithContext(ctx).Should(HaveField("ResourceVersion", before.ResourceVersion))
+	})
+
+	It("is not waited for on a node that the DaemonSet's affinity leaves out", func(ctx SpecContext) {
+		kubeProxy(ctx)
+		const edge = "node-role.kubernetes.io/edge"
+		change(ctx, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-proxy"}}, func(ds *appsv1.DaemonSet) {
+			ds.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: edge, Operator: corev1.NodeSelectorOpDoesNotExist}}}}}}}
+		})
+		create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}},
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge", Labels: map[string]string{edge: ""}}})
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) {
+			s.ManagementState, s.KubeProxy = v1alpha1.Paused, &v1alpha1.KubeProxySpec{Mode: v1alpha1.ProxyModeNFTables}
+		}))
+		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(HavePrefix("False Paused: 0 of 1 nodes run mode nftables; "))
 	})
 
 	It("is not written while the roll is paused, and the plan is in the status", func(ctx SpecContext) {

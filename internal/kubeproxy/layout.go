@@ -27,6 +27,8 @@ type Evidence struct {
 	DaemonSet *appsv1.DaemonSet
 	// Nodes are all nodes.
 	Nodes []corev1.Node
+	// Nowhere means that there are nodes, and that the DaemonSet's nodeSelector and nodeAffinity together take none of them.
+	Nowhere bool
 }
 
 // Layout says whether kube-proxy is laid out as kubeadm does it.
@@ -69,7 +71,7 @@ func (e Evidence) difference() string {
 		return fmt.Sprintf("DaemonSet %s/%s does not read %s from ConfigMap %s (its command should have %s)",
 			Namespace, Name, ConfigKey, cm.Name, configFlag)
 	case e.off():
-		return fmt.Sprintf("the nodeSelector of DaemonSet %s/%s selects none of the nodes (%s): kube-proxy is turned off",
+		return fmt.Sprintf("the %s of DaemonSet %s/%s selects none of the nodes (%s): kube-proxy is turned off", selectedBy(ds.Spec.Template.Spec),
 			Namespace, Name, labels.Set(ds.Spec.Template.Spec.NodeSelector))
 	}
 	return ""
@@ -78,11 +80,19 @@ func (e Evidence) difference() string {
 // off says whether no node runs kube-proxy. To turn it off by a nodeSelector that no node has is what Calico tells its users to do. Without
 // any node it cannot be told.
 func (e Evidence) off() bool {
-	if e.DaemonSet == nil {
+	if e.DaemonSet == nil || e.Nowhere {
 		return true
 	}
 	selector := labels.SelectorFromSet(e.DaemonSet.Spec.Template.Spec.NodeSelector)
 	return len(e.Nodes) > 0 && !slices.ContainsFunc(e.Nodes, func(n corev1.Node) bool { return selector.Matches(labels.Set(n.Labels)) })
+}
+
+// selectedBy names what in a pod's template decides on which nodes it runs.
+func selectedBy(pod corev1.PodSpec) string {
+	if pod.Affinity != nil && pod.Affinity.NodeAffinity != nil {
+		return "nodeAffinity, with the nodeSelector,"
+	}
+	return "nodeSelector"
 }
 
 // readsConfig says whether a container of the DaemonSet reads the ConfigMap's file.

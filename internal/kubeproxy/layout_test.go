@@ -119,6 +119,7 @@ func TestCheckLayout(t *testing.T) {
 		configMap func(*corev1.ConfigMap) *corev1.ConfigMap
 		daemonSet func(*appsv1.DaemonSet) *appsv1.DaemonSet
 		nodes     []corev1.Node
+		nowhere   bool
 		want      Layout
 	}{
 		"kubeadm's objects, while no node is known": {want: Layout{Managed: true}},
@@ -178,6 +179,15 @@ func TestCheckLayout(t *testing.T) {
 			want: Layout{Message: "the nodeSelector of DaemonSet kube-system/kube-proxy selects none of the nodes " +
 				"(kubernetes.io/os=linux,non-calico=true): kube-proxy is turned off" + advice},
 		},
+		"a nodeAffinity that no node meets": {
+			daemonSet: func(ds *appsv1.DaemonSet) *appsv1.DaemonSet {
+				ds.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
+				return ds
+			},
+			nodes: []corev1.Node{linux}, nowhere: true,
+			want: Layout{Message: "the nodeAffinity, with the nodeSelector, of DaemonSet kube-system/kube-proxy selects none of the nodes " +
+				"(kubernetes.io/os=linux): kube-proxy is turned off" + advice},
+		},
 		"whoever owns only the DaemonSet writes no configuration back": {
 			daemonSet: func(ds *appsv1.DaemonSet) *appsv1.DaemonSet {
 				ds.Annotations = map[string]string{"argocd.argoproj.io/tracking-id": "base:apps/DaemonSet:kube-system/kube-proxy"}
@@ -209,7 +219,7 @@ func TestCheckLayout(t *testing.T) {
 			if tc.daemonSet != nil {
 				ds = tc.daemonSet(ds)
 			}
-			if diff := cmp.Diff(tc.want, CheckLayout(Evidence{ConfigMap: cm, DaemonSet: ds, Nodes: tc.nodes})); diff != "" {
+			if diff := cmp.Diff(tc.want, CheckLayout(Evidence{ConfigMap: cm, DaemonSet: ds, Nodes: tc.nodes, Nowhere: tc.nowhere})); diff != "" {
 				t.Errorf("layout (-want +got):\n%s", diff)
 			}
 		})
