@@ -22,15 +22,6 @@ const (
 	CalicoUnknown CalicoDataplane = "unknown"
 )
 
-// AntreaEgress says whether Antrea's Egress feature is in use.
-type AntreaEgress int
-
-// The states of Antrea's Egress.
-const (
-	NoAntreaEgress AntreaEgress = iota
-	AntreaEgressInUse
-)
-
 // Outlook is what warnings are judged from.
 type Outlook struct {
 	// Declared are the settings that the spec declares, Document is config.conf, Image is the image of kube-proxy's DaemonSet.
@@ -45,7 +36,6 @@ type Outlook struct {
 	// Uses are what nodes use of mode iptables.
 	Uses   []v1alpha1.KubeProxyUse
 	Calico CalicoDataplane
-	Egress AntreaEgress
 }
 
 // Warnings are what could go wrong with kube-proxy's mode, now, in the change that is ahead or at an upgrade, and what to do: one sentence
@@ -62,8 +52,7 @@ func Warnings(o Outlook) []string {
 	var all []string
 	for _, warning := range []string{
 		o.versionUnknown(rules), o.ipvsEnds(rules), o.modeLeftOpen(rules, settings), o.localhostNodePorts(rules, settings),
-		o.invalidPackets(settings), o.connectionsBreak(settings), o.answersEverywhere(settings), o.egressBreaks(settings), o.calicoDiffers(),
-		o.ipvsIdle(),
+		o.invalidPackets(settings), o.connectionsBreak(settings), o.answersEverywhere(settings), o.calicoDiffers(), o.ipvsIdle(),
 	} {
 		if warning != "" {
 			all = append(all, warning)
@@ -149,14 +138,6 @@ func (o Outlook) answersEverywhere(settings Settings) string {
 	}
 	return "ipvs.strictARP is off while addresses are announced: each node answers ARP for every one of them, so remove " +
 		"spec.kubeProxy.ipvs.strictARP, and Lanyard turns it on"
-}
-
-func (o Outlook) egressBreaks(settings Settings) string {
-	if o.Egress != AntreaEgressInUse || o.Mode != ipvs || settings[PathStrictARP] != "true" {
-		return ""
-	}
-	return "ipvs.strictARP keeps nodes from answering ARP for the addresses of Antrea's Egress: set spec.kubeProxy.mode to nftables or iptables, " +
-		"or use no Egress"
 }
 
 func (o Outlook) calicoDiffers() string {

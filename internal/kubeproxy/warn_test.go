@@ -88,11 +88,6 @@ func TestWarnings(t *testing.T) {
 			want: []string{deprecated, "ipvs.strictARP is off while addresses are announced: each node answers ARP for every one of them, so remove " +
 				"spec.kubeProxy.ipvs.strictARP, and Lanyard turns it on"},
 		},
-		"strictARP with Antrea's Egress": {
-			outlook: Outlook{Declared: Fields{{PathMode, "ipvs"}, {PathStrictARP, true}}, Mode: "ipvs", Announcing: true, Egress: AntreaEgressInUse},
-			want: []string{deprecated, "ipvs.strictARP keeps nodes from answering ARP for the addresses of Antrea's Egress: set spec.kubeProxy.mode to " +
-				"nftables or iptables, or use no Egress"},
-		},
 		"Calico with iptables, kube-proxy with nftables": {
 			outlook: Outlook{Declared: nft, Mode: "nftables", Calico: CalicoIPTables},
 			want: []string{"Calico runs its iptables dataplane, and kube-proxy's mode is nftables: Felix may fail, so change Calico to nftables too, " +
