@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,7 +28,7 @@ import (
 type KubeProxyReconciler struct {
 	client    client.Client
 	live      client.Reader
-	recorder  events.EventRecorder
+	recorder  recorder
 	board     *board
 	ownNode   string
 	namespace string // Lanyard's own
@@ -50,7 +49,7 @@ type KubeProxyReconciler struct {
 func newKubeProxyReconciler(mgr ctrl.Manager, b *board, o Options) *KubeProxyReconciler {
 	questions := newPodQuestions(corev1client.NewForConfigOrDie(mgr.GetConfig()))
 	return &KubeProxyReconciler{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: mgr.GetEventRecorder("lanyard"), board: b, ownNode: o.NodeName,
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: newRecorder(mgr), board: b, ownNode: o.NodeName,
 		namespace: o.Namespace, now: time.Now, questions: questions, probes: newProbes(mgr.GetClient(), o.Namespace, questions),
 		metrics: newKubeProxyMetrics(metrics.Registry), waits: kubeproxy.Waits{}, verified: since{}, away: since{}, logs: crashLogs{},
 	}

@@ -78,5 +78,5 @@ func (r *KubeProxyReconciler) announce(o kubeProxyObservation, d kubeproxy.Decis
 	if d.Progress == kubeproxy.Stuck {
 		kind = corev1.EventTypeWarning
 	}
-	r.recorder.Eventf(o.object, nil, kind, d.Reason, string(d.Phase), "%s", d.Message)
+	r.recorder.Eventf(o.object, kind, d.Reason, string(d.Phase), "%s", d.Message)
 }

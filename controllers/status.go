@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,13 +27,13 @@ type StatusReconciler struct {
 	client    client.Client
 	board     *board
 	namespace string
-	recorder  events.EventRecorder
+	recorder  recorder
 	// announcers are the nodes that Events have named last.
 	announcers announcers
 }
 
 func newStatusReconciler(mgr ctrl.Manager, b *board, o Options) *StatusReconciler {
-	return &StatusReconciler{client: mgr.GetClient(), board: b, namespace: o.Namespace, recorder: mgr.GetEventRecorder("lanyard")}
+	return &StatusReconciler{client: mgr.GetClient(), board: b, namespace: o.Namespace, recorder: newRecorder(mgr)}
 }
 
 // SetupWithManager registers the reconciler. It sees its own writes too, so that a status that somebody else edits, or that a pass made from
