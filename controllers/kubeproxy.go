@@ -161,6 +161,7 @@ func (r *KubeProxyReconciler) record(ctx context.Context, o kubeProxyObservation
 	if err != nil {
 		return fmt.Errorf("writing ConfigMap %s/%s: %w", r.namespace, v1alpha1.KubeProxyLedger, err)
 	}
+	r.metrics.recorded(o.facts.Ledger, l)
 	return nil
 }
 
