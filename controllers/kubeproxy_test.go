@@ -8,10 +8,12 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
 )
 
 var _ = Describe("kube-proxy's ConfigMap", func() {
@@ -127,6 +129,34 @@ var _ = Describe("kube-proxy's ConfigMap", func() {
 		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(HavePrefix("False StrictARPMissing: ConfigMap kube-system/kube-proxy: " +
 			"config.conf has ipvs.strictARP: false, and kube-proxy runs in mode ipvs on w1"))
 		Consistently(current).WithContext(ctx).Should(HaveField("ResourceVersion", before.ResourceVersion))
+	})
+
+	It("gets back what it had, once the object is gone that asked for that, and its Events tell", func(ctx SpecContext) {
+		cm := kubeProxy(ctx)
+		change(ctx, cm, func(c *corev1.ConfigMap) {
+			c.Data["config.conf"] = strings.Replace(kubeadmConfig, `mode: ""`, "mode: nftables", 1)
+		})
+		settings, err := kubeproxy.Read(kubeadmConfig)
+		Expect(err).NotTo(HaveOccurred())
+		data, err := ledgerData(kubeproxy.Ledger{Original: &kubeproxy.Revision{Document: kubeadmConfig, Settings: settings},
+			OnDelete: v1alpha1.OnDeleteRestore, Touched: []kubeproxy.Path{kubeproxy.PathMode}})
+		Expect(err).NotTo(HaveOccurred())
+		ledger := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.KubeProxyLedger}, Data: data}
+		create(ctx, ledger)
+		able(ctx, "w1", "nftables", "iptables")
+		DeferCleanup(startManager(false))
+		Eventually(current).WithContext(ctx).Should(HaveField("Data", HaveKeyWithValue("config.conf", MatchRegexp(`(?m)^mode: ("")?(iptables)?$`))))
+		Eventually(func(ctx context.Context) ([]string, error) {
+			var all eventsv1.EventList
+			err := k8s.List(ctx, &all, client.InNamespace("kube-system"))
+			var told []string
+			for _, e := range all.Items {
+				told = append(told, e.Regarding.Kind+" "+e.Regarding.Name+" "+e.Action+": "+e.Note)
+			}
+			return told, err
+		}).WithContext(ctx).Should(ContainElement(MatchRegexp("^ConfigMap kube-proxy [A-Za-z]+: .* writing mode: nftables → ")))
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(ledger), ledger)).To(Succeed())
+		Expect(ledger.Data).To(HaveKeyWithValue("restore", "pending"), "w1 runs nftables still")
 	})
 
 	It("is left alone, and named, when it cannot be read", func(ctx SpecContext) {
