@@ -31,7 +31,9 @@ func (r *KubeProxyReconciler) report(o kubeProxyObservation, d kubeproxy.Decisio
 	}
 	if o.facts.Spec != nil {
 		s.DesiredMode = o.facts.Spec.Mode
-		s.Warnings = r.warnings(o, d)
+	}
+	if outlook, ok := o.outlook(); ok {
+		s.Warnings, report.deprecation = r.warnings(o, outlook, d), kubeproxy.DeprecationOf(outlook)
 	}
 	r.board.post(func(b *reports) { b.kubeProxy = &report })
 	r.metrics.observe(d, s.ObservedModes)
@@ -40,21 +42,26 @@ func (r *KubeProxyReconciler) report(o kubeProxyObservation, d kubeproxy.Decisio
 // maxWarnings bounds what the status lists.
 const maxWarnings = 20
 
-// warnings are what may go wrong, by what the spec asks for, by what config.conf holds, and by what probes have seen on nodes.
-func (r *KubeProxyReconciler) warnings(o kubeProxyObservation, d kubeproxy.Decision) []string {
-	if !o.facts.Layout.Managed || o.facts.Config.Err != nil {
-		return nil
+// outlook is what warnings are judged from; not ok where kube-proxy is not managed, or what it reads cannot be read.
+func (o kubeProxyObservation) outlook() (outlook kubeproxy.Outlook, ok bool) {
+	if o.facts.Spec == nil || !o.facts.Layout.Managed || o.facts.Config.Err != nil {
+		return outlook, false
 	}
 	mode, declared := kubeproxy.Asked(o.facts)
-	outlook := kubeproxy.Outlook{Declared: declared, Document: o.facts.Config.Document, Image: o.facts.Image, Mode: mode,
+	outlook = kubeproxy.Outlook{Declared: declared, Document: o.facts.Config.Document, Image: o.facts.Image, Mode: mode,
 		Announcing: o.facts.Announcing, Uses: o.uses, Calico: o.calico}
 	for _, n := range o.facts.Nodes {
 		if n.Mode != "" && !slices.Contains(outlook.Running, n.Mode) {
 			outlook.Running = append(outlook.Running, n.Mode)
 		}
 	}
+	return outlook, true
+}
+
+// warnings are what may go wrong, by what the spec asks for, by what config.conf holds, and by what probes have seen on nodes.
+func (r *KubeProxyReconciler) warnings(o kubeProxyObservation, outlook kubeproxy.Outlook, d kubeproxy.Decision) []string {
 	all := kubeproxy.Warnings(outlook)
-	for _, doubt := range kubeproxy.Doubts(declared, o.facts.Config.Document, o.facts.Image) {
+	for _, doubt := range kubeproxy.Doubts(outlook.Declared, outlook.Document, outlook.Image) {
 		all = append(all, doubt.Message)
 	}
 	if seen := kubeproxy.NotesOf(o.facts.Probes); len(seen) > 0 || d.Phase == v1alpha1.PhasePreflight {

@@ -35,6 +35,7 @@ var _ = Describe("kube-proxy's ConfigMap", func() {
 		DeferCleanup(startManager(false))
 		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) { s.KubeProxy = &v1alpha1.KubeProxySpec{} }))
 		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(HavePrefix("True Ready: "))
+		Expect(conditionOf("KubeProxyDeprecated")(ctx)).To(HavePrefix("True ModeLeftOpen: config.conf leaves the mode open: "))
 		Consistently(current).WithContext(ctx).Should(HaveField("ResourceVersion", before.ResourceVersion))
 	})
 
