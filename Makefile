@@ -2,6 +2,8 @@
 IMG ?= lanyard:dev
 # The lab's name: labs of different names run side by side.
 LANYARD_LAB ?= lanyard
+# How long the removal waits until kube-proxy is given back, where spec.kubeProxy.onDelete is Restore: one node takes about ten seconds.
+RESTORE_TIMEOUT ?= 30m
 
 # One set of flags for every build and test: what one has compiled, the other finds in the cache. The same sources make the same bytes,
 # wherever they are and whoever owns them.
@@ -183,13 +185,21 @@ deploy: build-installer ## Install Lanyard into the cluster of your kubeconfig.
 undeploy: build-installer withdraw ## Remove Lanyard from the cluster of your kubeconfig.
 	$(KUBECTL) delete --ignore-not-found -f dist/install.yaml
 
-# The manager takes addresses back before it goes: a Service should not show one that nobody answers for.
+# The manager takes addresses back before it goes: a Service should not show one that nobody answers for. And it gives kube-proxy back as it
+# was found, where spec.kubeProxy.onDelete asks for that: without it, some nodes would run another mode than others until they are rebooted.
 .PHONY: withdraw
 withdraw:
 	if $(KUBECTL) get crd clusternetworkings.networking.lanyard.dev >/dev/null 2>&1; then \
 	  $(KUBECTL) delete clusternetworking --all; \
 	  $(KUBECTL) -n lanyard-system wait --for=delete daemonset/lanyard-speaker --timeout=90s || \
 	    echo "no manager runs that takes the addresses back: Services go on showing them until they are deleted"; \
+	fi
+	if $(KUBECTL) -n lanyard-system get configmap lanyard-kube-proxy --ignore-not-found -o jsonpath='{.data.restore}' | grep -qx pending; then \
+	  echo "waiting until kube-proxy has its old settings back on every node"; \
+	  $(KUBECTL) -n lanyard-system wait --for=jsonpath='{.data.restore}'=none configmap/lanyard-kube-proxy --timeout=$(RESTORE_TIMEOUT) || { \
+	    echo "Nothing else is removed. What it waits for: $(KUBECTL) -n kube-system events --for configmap/kube-proxy"; \
+	    echo "Mend that, and run this again; or remove Lanyard all the same: $(KUBECTL) delete -f dist/install.yaml"; \
+	    exit 1; }; \
 	fi
 
 ##@ Lab

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,7 +40,7 @@ const (
 // it plans for all Services at once, so it needs no locks.
 type AddressesReconciler struct {
 	client    client.Client
-	recorder  events.EventRecorder
+	recorder  recorder
 	namespace string
 	board     *board
 	services  serviceView
@@ -63,7 +62,7 @@ type AddressesReconciler struct {
 
 func newAddressesReconciler(mgr ctrl.Manager, b *board, o Options) *AddressesReconciler {
 	return &AddressesReconciler{
-		client: mgr.GetClient(), recorder: mgr.GetEventRecorder("lanyard"), namespace: o.Namespace, board: b,
+		client: mgr.GetClient(), recorder: newRecorder(mgr), namespace: o.Namespace, board: b,
 		queue: queue{verification: o.Verification}, metrics: newAddressMetrics(metrics.Registry),
 		contests:     contests{},
 		services:     serviceView{cache: mgr.GetClient(), live: mgr.GetAPIReader(), newer: map[types.NamespacedName]*corev1.Service{}},

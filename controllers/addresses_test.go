@@ -263,7 +263,7 @@ var _ = Describe("Addresses", func() {
 func reconcilerOn(c client.Client) *AddressesReconciler {
 	return &AddressesReconciler{
 		metrics: newAddressMetrics(prometheus.NewRegistry()),
-		client:  c, namespace: namespace, board: newBoard(), recorder: events.NewFakeRecorder(100),
+		client:  c, namespace: namespace, board: newBoard(), recorder: recorder{to: events.NewFakeRecorder(100)},
 		services:     serviceView{cache: k8s, live: k8s, newer: map[types.NamespacedName]*corev1.Service{}},
 		serviceCIDRs: serviceCIDRs{live: k8s}, contests: contests{},
 	}

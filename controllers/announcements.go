@@ -81,7 +81,7 @@ func (r *StatusReconciler) announce(ctx context.Context, all []v1alpha1.Allocate
 			if err != nil {
 				errs = append(errs, err)
 			} else if svc != nil {
-				r.recorder.Eventf(svc, nil, corev1.EventTypeNormal, n.reason, "Announce", "%s", n.message)
+				r.recorder.Eventf(svc, corev1.EventTypeNormal, n.reason, "Announce", "%s", n.message)
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 	"github.com/lanyard-dev/lanyard/internal/conditions"
 	"github.com/lanyard-dev/lanyard/internal/ipam"
+	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
 )
 
 // board is where each reconciler posts its latest report, and where the status reconciler reads them. Reports are made anew from
@@ -64,6 +65,8 @@ type kubeProxyReport struct {
 	revision revision
 	verdict  conditions.Verdict
 	status   v1alpha1.KubeProxyStatus
+	// deprecation is what an upgrade of the cluster will end.
+	deprecation kubeproxy.Deprecation
 }
 
 // dataplaneReport is how the configuration and the speakers' objects stand.

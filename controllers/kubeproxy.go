@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,7 +29,7 @@ import (
 type KubeProxyReconciler struct {
 	client    client.Client
 	live      client.Reader
-	recorder  events.EventRecorder
+	recorder  recorder
 	board     *board
 	ownNode   string
 	namespace string // Lanyard's own
@@ -50,7 +50,7 @@ type KubeProxyReconciler struct {
 func newKubeProxyReconciler(mgr ctrl.Manager, b *board, o Options) *KubeProxyReconciler {
 	questions := newPodQuestions(corev1client.NewForConfigOrDie(mgr.GetConfig()))
 	return &KubeProxyReconciler{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: mgr.GetEventRecorder("lanyard"), board: b, ownNode: o.NodeName,
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: newRecorder(mgr), board: b, ownNode: o.NodeName,
 		namespace: o.Namespace, now: time.Now, questions: questions, probes: newProbes(mgr.GetClient(), o.Namespace, questions),
 		metrics: newKubeProxyMetrics(metrics.Registry), waits: kubeproxy.Waits{}, verified: since{}, away: since{}, logs: crashLogs{},
 	}
@@ -90,7 +90,7 @@ func (r *KubeProxyReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
 	}
 	r.report(observed, decision, err)
-	r.announce(observed, decision)
+	r.announce(ctx, observed, decision)
 	return ctrl.Result{RequeueAfter: decision.After}, err
 }
 
@@ -143,26 +143,40 @@ func (r *KubeProxyReconciler) restart(ctx context.Context, d kubeproxy.Decision)
 
 // record writes the ledger. An old copy in the cache makes the write fail, so that nothing that stands there is lost.
 func (r *KubeProxyReconciler) record(ctx context.Context, o kubeProxyObservation, l kubeproxy.Ledger) error {
-	text, err := l.Encode()
+	data, err := ledgerData(l)
 	if err != nil {
 		return err
 	}
 	if o.ledger == nil {
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: v1alpha1.KubeProxyLedger,
-			Labels: map[string]string{"app.kubernetes.io/managed-by": "lanyard"}}, Data: map[string]string{v1alpha1.LedgerKey: text}}
+			Labels: map[string]string{"app.kubernetes.io/managed-by": "lanyard"}}, Data: data}
 		err = r.client.Create(ctx, cm, client.FieldOwner(v1alpha1.FieldManager))
 	} else {
 		cm := o.ledger.DeepCopy()
 		if cm.Data == nil {
 			cm.Data = map[string]string{}
 		}
-		cm.Data[v1alpha1.LedgerKey] = text
+		maps.Copy(cm.Data, data)
 		err = r.client.Patch(ctx, cm, client.MergeFromWithOptions(o.ledger, client.MergeFromWithOptimisticLock{}), client.FieldOwner(v1alpha1.FieldManager))
 	}
 	if err != nil {
 		return fmt.Errorf("writing ConfigMap %s/%s: %w", r.namespace, v1alpha1.KubeProxyLedger, err)
 	}
+	r.metrics.recorded(o.facts.Ledger, l)
 	return nil
+}
+
+// ledgerData is a ledger as its ConfigMap holds it, and whether kube-proxy is still to be given back: who removes Lanyard waits for that.
+func ledgerData(l kubeproxy.Ledger) (map[string]string, error) {
+	text, err := l.Encode()
+	if err != nil {
+		return nil, err
+	}
+	restore := v1alpha1.RestoreNone
+	if l.OnDelete == v1alpha1.OnDeleteRestore && l.Original != nil {
+		restore = v1alpha1.RestorePending
+	}
+	return map[string]string{v1alpha1.LedgerKey: text, v1alpha1.LedgerRestoreKey: restore}, nil
 }
 
 // sendAway tells the speakers which nodes to leave out while another is left. Without a configuration there are no speakers to tell.

@@ -85,7 +85,8 @@ func (r *KubeProxyReconciler) readProxy(ctx context.Context, o *kubeProxyObserva
 	if err := r.client.List(ctx, &nodes); err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
-	o.facts.Layout = kubeproxy.CheckLayout(kubeproxy.Evidence{ConfigMap: o.configMap, DaemonSet: o.daemonSet, Nodes: nodes.Items})
+	o.facts.Layout = kubeproxy.CheckLayout(kubeproxy.Evidence{ConfigMap: o.configMap, DaemonSet: o.daemonSet, Nodes: nodes.Items,
+		Nowhere: nowhere(o.daemonSet, nodes.Items)})
 	if o.configMap != nil {
 		o.facts.Config = kubeproxy.ReadConfig(o.configMap.Data[kubeproxy.ConfigKey])
 		o.facts.Written, o.facts.Writer = lastWrite(o.configMap)

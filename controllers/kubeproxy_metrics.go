@@ -14,13 +14,8 @@ type kubeProxyMetrics struct {
 	phase, modes      *prometheus.GaugeVec
 	rollbacks         prometheus.Counter
 	preflightFailures prometheus.Counter
-	last              *lastPhase
-}
-
-// lastPhase is what was observed last: counters count changes.
-type lastPhase struct {
-	phase  v1alpha1.KubeProxyPhase
-	reason string
+	// lastReason is what was observed last: preflight failures are counted as they begin.
+	lastReason *string
 }
 
 var phases = []v1alpha1.KubeProxyPhase{
@@ -38,7 +33,7 @@ func newKubeProxyMetrics(registry prometheus.Registerer) kubeProxyMetrics {
 			Help: "Changes of kube-proxy that were rolled back since the manager started."})),
 		preflightFailures: registered(registry, prometheus.NewCounter(prometheus.CounterOpts{Name: "lanyard_kubeproxy_preflight_failures_total",
 			Help: "Changes of kube-proxy that a node could not run in a trial since the manager started."})),
-		last: &lastPhase{},
+		lastReason: new(string),
 	}
 }
 
@@ -66,11 +61,21 @@ func (m kubeProxyMetrics) observe(d kubeproxy.Decision, modes []v1alpha1.Observe
 	for _, mode := range modes {
 		m.modes.WithLabelValues(mode.Mode).Set(float64(len(mode.Nodes)))
 	}
-	if d.Phase == v1alpha1.PhaseRollingBack && m.last.phase != v1alpha1.PhaseRollingBack {
-		m.rollbacks.Inc()
-	}
-	if d.Reason == v1alpha1.ReasonPreflightFailed && m.last.reason != v1alpha1.ReasonPreflightFailed {
+	if d.Reason == v1alpha1.ReasonPreflightFailed && *m.lastReason != v1alpha1.ReasonPreflightFailed {
 		m.preflightFailures.Inc()
 	}
-	*m.last = lastPhase{d.Phase, d.Reason}
+	*m.lastReason = d.Reason
+}
+
+// recorded counts what the ledger has that it did not have before.
+func (m kubeProxyMetrics) recorded(before, after kubeproxy.Ledger) {
+	if failedAnew(before, after) {
+		m.rollbacks.Inc()
+	}
+}
+
+// failedAnew says whether the change that was under way is rolled back from now on. The way back goes through phases more than once, stalls,
+// and outlives the manager, and somebody may lead kube-proxy astray after it: all that is of the one failure that the ledger has already.
+func failedAnew(before, after kubeproxy.Ledger) bool {
+	return before.Attempt != nil && before.Attempt.Failed == nil && after.Attempt != nil && after.Attempt.Failed != nil
 }

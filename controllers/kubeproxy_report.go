@@ -1,9 +1,12 @@
 package controllers
 
 import (
+	"context"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 	"github.com/lanyard-dev/lanyard/internal/conditions"
@@ -28,7 +31,9 @@ func (r *KubeProxyReconciler) report(o kubeProxyObservation, d kubeproxy.Decisio
 	}
 	if o.facts.Spec != nil {
 		s.DesiredMode = o.facts.Spec.Mode
-		s.Warnings = r.warnings(o, d)
+	}
+	if outlook, ok := o.outlook(); ok {
+		s.Warnings, report.deprecation = r.warnings(o, outlook, d), kubeproxy.DeprecationOf(outlook)
 	}
 	r.board.post(func(b *reports) { b.kubeProxy = &report })
 	r.metrics.observe(d, s.ObservedModes)
@@ -37,21 +42,26 @@ func (r *KubeProxyReconciler) report(o kubeProxyObservation, d kubeproxy.Decisio
 // maxWarnings bounds what the status lists.
 const maxWarnings = 20
 
-// warnings are what may go wrong, by what the spec asks for, by what config.conf holds, and by what probes have seen on nodes.
-func (r *KubeProxyReconciler) warnings(o kubeProxyObservation, d kubeproxy.Decision) []string {
-	if !o.facts.Layout.Managed || o.facts.Config.Err != nil {
-		return nil
+// outlook is what warnings are judged from; not ok where kube-proxy is not managed, or what it reads cannot be read.
+func (o kubeProxyObservation) outlook() (outlook kubeproxy.Outlook, ok bool) {
+	if o.facts.Spec == nil || !o.facts.Layout.Managed || o.facts.Config.Err != nil {
+		return outlook, false
 	}
 	mode, declared := kubeproxy.Asked(o.facts)
-	outlook := kubeproxy.Outlook{Declared: declared, Document: o.facts.Config.Document, Image: o.facts.Image, Mode: mode,
+	outlook = kubeproxy.Outlook{Declared: declared, Document: o.facts.Config.Document, Image: o.facts.Image, Mode: mode,
 		Announcing: o.facts.Announcing, Uses: o.uses, Calico: o.calico}
 	for _, n := range o.facts.Nodes {
 		if n.Mode != "" && !slices.Contains(outlook.Running, n.Mode) {
 			outlook.Running = append(outlook.Running, n.Mode)
 		}
 	}
+	return outlook, true
+}
+
+// warnings are what may go wrong, by what the spec asks for, by what config.conf holds, and by what probes have seen on nodes.
+func (r *KubeProxyReconciler) warnings(o kubeProxyObservation, outlook kubeproxy.Outlook, d kubeproxy.Decision) []string {
 	all := kubeproxy.Warnings(outlook)
-	for _, doubt := range kubeproxy.Doubts(declared, o.facts.Config.Document, o.facts.Image) {
+	for _, doubt := range kubeproxy.Doubts(outlook.Declared, outlook.Document, outlook.Image) {
 		all = append(all, doubt.Message)
 	}
 	if seen := kubeproxy.NotesOf(o.facts.Probes); len(seen) > 0 || d.Phase == v1alpha1.PhasePreflight {
@@ -63,20 +73,45 @@ func (r *KubeProxyReconciler) warnings(o kubeProxyObservation, d kubeproxy.Decis
 	return all[:min(len(all), maxWarnings)]
 }
 
-// announce makes an Event of each new thing that is done or goes wrong.
-func (r *KubeProxyReconciler) announce(o kubeProxyObservation, d kubeproxy.Decision) {
-	telling := d.Action == kubeproxy.Write || d.Action == kubeproxy.Restart || d.Action == kubeproxy.Record || d.Progress == kubeproxy.Stuck
-	text := string(d.Phase) + d.Reason
-	if telling {
-		text += d.Message
-	}
-	if o.object == nil || text == r.announced || d.Phase == v1alpha1.PhaseIdle && r.announced == "" {
+// announce tells each new thing that is done or goes wrong, in an Event and in the log. Without an object, that is all there is to see.
+func (r *KubeProxyReconciler) announce(ctx context.Context, o kubeProxyObservation, d kubeproxy.Decision) {
+	text, fresh := headline(r.announced, d)
+	if !fresh {
 		return
 	}
 	r.announced = text
-	kind := corev1.EventTypeNormal
+	log, kind := logf.FromContext(ctx).WithValues("phase", d.Phase, "reason", d.Reason, "message", d.Message), corev1.EventTypeNormal
 	if d.Progress == kubeproxy.Stuck {
 		kind = corev1.EventTypeWarning
+		log.Error(nil, "kube-proxy needs a person")
+	} else {
+		log.Info("kube-proxy")
 	}
-	r.recorder.Eventf(o.object, nil, kind, d.Reason, string(d.Phase), "%s", d.Message)
+	if about := o.about(); about != nil {
+		r.recorder.Eventf(about, kind, d.Reason, string(d.Phase), "%s", d.Message)
+	}
+}
+
+// headline is a decision in short, by which it is told once, and whether it is to be told after the one before. What only waits is told by its
+// phase alone: its message counts nodes and seconds.
+func headline(before string, d kubeproxy.Decision) (text string, fresh bool) {
+	text = string(d.Phase) + d.Reason
+	if d.Action == kubeproxy.Write || d.Action == kubeproxy.Restart || d.Action == kubeproxy.Record || d.Progress == kubeproxy.Stuck {
+		text += d.Message
+	}
+	return text, text != before && (before != "" || d.Phase != v1alpha1.PhaseIdle)
+}
+
+// about is what Events are about: the object; or once it is gone, what is still done: kube-proxy's ConfigMap, or else the ledger. It is nil when
+// there is none of them.
+func (o kubeProxyObservation) about() client.Object {
+	switch {
+	case o.object != nil:
+		return o.object
+	case o.configMap != nil:
+		return o.configMap
+	case o.ledger != nil:
+		return o.ledger
+	}
+	return nil
 }

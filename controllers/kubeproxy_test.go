@@ -6,11 +6,14 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
+	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
 )
 
 var _ = Describe("kube-proxy's ConfigMap", func() {
@@ -32,6 +35,7 @@ var _ = Describe("kube-proxy's ConfigMap", func() {
 		DeferCleanup(startManager(false))
 		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) { s.KubeProxy = &v1alpha1.KubeProxySpec{} }))
 		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(HavePrefix("True Ready: "))
+		Expect(conditionOf("KubeProxyDeprecated")(ctx)).To(HavePrefix("True ModeLeftOpen: config.conf leaves the mode open: "))
 		Consistently(current).WithContext(ctx).Should(HaveField("ResourceVersion", before.ResourceVersion))
 	})
 
@@ -74,6 +78,23 @@ var _ = Describe("kube-proxy's ConfigMap", func() {
 		Consistently(current).WithContext(ctx).Should(HaveField("ResourceVersion", before.ResourceVersion))
 	})
 
+	It("is not waited for on a node that the DaemonSet's affinity leaves out", func(ctx SpecContext) {
+		kubeProxy(ctx)
+		const edge = "node-role.kubernetes.io/edge"
+		change(ctx, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-proxy"}}, func(ds *appsv1.DaemonSet) {
+			ds.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: edge, Operator: corev1.NodeSelectorOpDoesNotExist}}}}}}}
+		})
+		create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}},
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge", Labels: map[string]string{edge: ""}}})
+		DeferCleanup(startManager(false))
+		create(ctx, tutorial(func(s *v1alpha1.ClusterNetworkingSpec) {
+			s.ManagementState, s.KubeProxy = v1alpha1.Paused, &v1alpha1.KubeProxySpec{Mode: v1alpha1.ProxyModeNFTables}
+		}))
+		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(HavePrefix("False Paused: 0 of 1 nodes run mode nftables; "))
+	})
+
 	It("is not written while the roll is paused, and the plan is in the status", func(ctx SpecContext) {
 		before := kubeProxy(ctx)
 		able(ctx, "w1", "nftables")
@@ -109,6 +130,34 @@ var _ = Describe("kube-proxy's ConfigMap", func() {
 		Eventually(conditionOf("KubeProxyReady")).WithContext(ctx).Should(HavePrefix("False StrictARPMissing: ConfigMap kube-system/kube-proxy: " +
 			"config.conf has ipvs.strictARP: false, and kube-proxy runs in mode ipvs on w1"))
 		Consistently(current).WithContext(ctx).Should(HaveField("ResourceVersion", before.ResourceVersion))
+	})
+
+	It("gets back what it had, once the object is gone that asked for that, and its Events tell", func(ctx SpecContext) {
+		cm := kubeProxy(ctx)
+		change(ctx, cm, func(c *corev1.ConfigMap) {
+			c.Data["config.conf"] = strings.Replace(kubeadmConfig, `mode: ""`, "mode: nftables", 1)
+		})
+		settings, err := kubeproxy.Read(kubeadmConfig)
+		Expect(err).NotTo(HaveOccurred())
+		data, err := ledgerData(kubeproxy.Ledger{Original: &kubeproxy.Revision{Document: kubeadmConfig, Settings: settings},
+			OnDelete: v1alpha1.OnDeleteRestore, Touched: []kubeproxy.Path{kubeproxy.PathMode}})
+		Expect(err).NotTo(HaveOccurred())
+		ledger := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.KubeProxyLedger}, Data: data}
+		create(ctx, ledger)
+		able(ctx, "w1", "nftables", "iptables")
+		DeferCleanup(startManager(false))
+		Eventually(current).WithContext(ctx).Should(HaveField("Data", HaveKeyWithValue("config.conf", MatchRegexp(`(?m)^mode: ("")?(iptables)?$`))))
+		Eventually(func(ctx context.Context) ([]string, error) {
+			var all eventsv1.EventList
+			err := k8s.List(ctx, &all, client.InNamespace("kube-system"))
+			var told []string
+			for _, e := range all.Items {
+				told = append(told, e.Regarding.Kind+" "+e.Regarding.Name+" "+e.Action+": "+e.Note)
+			}
+			return told, err
+		}).WithContext(ctx).Should(ContainElement(MatchRegexp("^ConfigMap kube-proxy [A-Za-z]+: .* writing mode: nftables → ")))
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(ledger), ledger)).To(Succeed())
+		Expect(ledger.Data).To(HaveKeyWithValue("restore", "pending"), "w1 runs nftables still")
 	})
 
 	It("is left alone, and named, when it cannot be read", func(ctx SpecContext) {

@@ -50,7 +50,7 @@ func (r *AddressesReconciler) tellOfPools(cnet *v1alpha1.ClusterNetworking, pool
 		anew, said := reached(before[p.Pool], levelOf(p))
 		r.levels[p.Pool] = said
 		if anew > 0 {
-			r.recorder.Eventf(cnet, nil, corev1.EventTypeWarning, v1alpha1.ReasonIPPoolFillsUp, "Allocate", "%s", fillsUp(p, anew))
+			r.recorder.Eventf(cnet, corev1.EventTypeWarning, v1alpha1.ReasonIPPoolFillsUp, "Allocate", "%s", fillsUp(p, anew))
 		}
 	}
 }

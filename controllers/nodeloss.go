@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -38,7 +37,7 @@ import (
 type NodeLossReconciler struct {
 	client   client.Client
 	live     client.Reader
-	recorder events.EventRecorder
+	recorder recorder
 	now      func() time.Time
 	// marked are the lost nodes whose pods were marked, once for each loss: a kubelet that lives after all is right when it says otherwise.
 	marked map[string]bool
@@ -47,7 +46,7 @@ type NodeLossReconciler struct {
 
 func newNodeLossReconciler(mgr ctrl.Manager) *NodeLossReconciler {
 	return &NodeLossReconciler{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: mgr.GetEventRecorder("lanyard"), now: time.Now, marked: map[string]bool{},
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: newRecorder(mgr), now: time.Now, marked: map[string]bool{},
 		pods: registered(metrics.Registry, prometheus.NewCounter(prometheus.CounterOpts{Name: "lanyard_pods_marked_not_ready_total",
 			Help: "Pods of lost nodes that were marked not ready since the manager started."})),
 	}
@@ -204,11 +203,11 @@ func (r *NodeLossReconciler) report(ctx context.Context, cnet *v1alpha1.ClusterN
 		return // somebody writes these pods all the time; it is tried again
 	}
 	if err != nil {
-		r.recorder.Eventf(cnet, nil, corev1.EventTypeWarning, v1alpha1.ReasonNodeLost, "MarkPodsNotReady",
+		r.recorder.Eventf(cnet, corev1.EventTypeWarning, v1alpha1.ReasonNodeLost, "MarkPodsNotReady",
 			"%s; marking its pods not ready failed, and is tried again: %v", loss.Message(), err)
 		return
 	}
-	r.recorder.Eventf(cnet, nil, corev1.EventTypeWarning, v1alpha1.ReasonNodeLost, "MarkPodsNotReady",
+	r.recorder.Eventf(cnet, corev1.EventTypeWarning, v1alpha1.ReasonNodeLost, "MarkPodsNotReady",
 		"%s; %d of its pods are marked not ready, so that Services leave them out", loss.Message(), pods)
 }
 

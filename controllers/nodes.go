@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -38,14 +39,25 @@ func (r *KubeProxyReconciler) nodes(ctx context.Context, proxy *appsv1.DaemonSet
 	if err != nil {
 		return nil, nil, err
 	}
-	selector := labels.SelectorFromSet(proxy.Spec.Template.Spec.NodeSelector)
 	for i := range all {
-		if selector.Matches(labels.Set(all[i].Labels)) {
+		if runsOn(proxy, &all[i]) {
 			nodes = append(nodes, s.of(&all[i]))
 		}
 	}
 	r.tell(ctx, s.proxies.Items, nodes)
 	return nodes, s.uses(), nil
+}
+
+// runsOn says whether the DaemonSet has a pod on the node: its nodeSelector and the node affinity that it requires decide, as they do for
+// the controller that makes the pods. Clusters with nodes at the edge, or virtual ones, keep kube-proxy off them by an affinity.
+func runsOn(ds *appsv1.DaemonSet, n *corev1.Node) bool {
+	takes, _ := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: ds.Spec.Template.Spec}).Match(n) // a term that cannot be read takes no node
+	return takes
+}
+
+// nowhere says whether there are nodes, and the DaemonSet has a pod on none of them.
+func nowhere(ds *appsv1.DaemonSet, all []corev1.Node) bool {
+	return ds != nil && len(all) > 0 && !slices.ContainsFunc(all, func(n corev1.Node) bool { return runsOn(ds, &n) })
 }
 
 // sightings are what there is to tell how kube-proxy runs on the nodes.

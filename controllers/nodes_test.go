@@ -135,6 +135,69 @@ func TestSightings(t *testing.T) {
 	}
 }
 
+// requires is an affinity that takes only the nodes that meet what is required.
+func requires(required ...corev1.NodeSelectorRequirement) *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: required}}}}}
+}
+
+func TestRunsOn(t *testing.T) {
+	const edge = "node-role.kubernetes.io/edge"
+	notAtTheEdge := corev1.NodeSelectorRequirement{Key: edge, Operator: corev1.NodeSelectorOpDoesNotExist}
+	for name, tc := range map[string]struct {
+		selector map[string]string
+		affinity *corev1.Affinity
+		labels   map[string]string
+		want     bool
+	}{
+		"without anything that selects, it runs on every node": {want: true},
+		"a node that the nodeSelector takes": {
+			selector: map[string]string{corev1.LabelOSStable: "linux"}, labels: map[string]string{corev1.LabelOSStable: "linux"}, want: true},
+		"a node that it does not take": {
+			selector: map[string]string{corev1.LabelOSStable: "linux"}, labels: map[string]string{corev1.LabelOSStable: "windows"}},
+		"a node that the affinity takes":    {affinity: requires(notAtTheEdge), want: true},
+		"a node that the affinity excludes": {affinity: requires(notAtTheEdge), labels: map[string]string{edge: ""}},
+		"both have to take it": {
+			selector: map[string]string{corev1.LabelOSStable: "linux"}, affinity: requires(notAtTheEdge), labels: map[string]string{corev1.LabelOSStable: "windows"}},
+		"what is only preferred excludes nobody": {
+			affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+				Weight: 1, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{notAtTheEdge}}}}}},
+			labels: map[string]string{edge: ""}, want: true},
+		"a term that cannot be read takes no node": {
+			affinity: requires(corev1.NodeSelectorRequirement{Key: edge, Operator: "Near"})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ds := &appsv1.DaemonSet{}
+			ds.Spec.Template.Spec = corev1.PodSpec{NodeSelector: tc.selector, Affinity: tc.affinity}
+			if got := runsOn(ds, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1", Labels: tc.labels}}); got != tc.want {
+				t.Errorf("it runs there: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestNowhere(t *testing.T) {
+	ds := &appsv1.DaemonSet{}
+	ds.Spec.Template.Spec.Affinity = requires(corev1.NodeSelectorRequirement{Key: "kube-proxy", Operator: corev1.NodeSelectorOpExists})
+	without, with := corev1.Node{}, corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"kube-proxy": ""}}}
+	for name, tc := range map[string]struct {
+		daemonSet *appsv1.DaemonSet
+		nodes     []corev1.Node
+		want      bool
+	}{
+		"no node is taken":              {daemonSet: ds, nodes: []corev1.Node{without, without}, want: true},
+		"one of several is enough":      {daemonSet: ds, nodes: []corev1.Node{without, with}},
+		"without nodes it is not known": {daemonSet: ds},
+		"nor without a DaemonSet":       {nodes: []corev1.Node{without}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := nowhere(tc.daemonSet, tc.nodes); got != tc.want {
+				t.Errorf("it runs nowhere: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestNodeReady(t *testing.T) {
 	for name, tc := range map[string]struct {
 		conditions []corev1.NodeCondition

@@ -21,7 +21,7 @@ type saying struct {
 func (r *AddressesReconciler) tell(d demand, refusals []ipam.Refusal) {
 	fresh, told := untold(r.told, d, refusals)
 	for _, refusal := range fresh {
-		r.recorder.Eventf(d.services[refusal.Service], nil, corev1.EventTypeWarning, string(refusal.Reason), "Allocate", "%s", refusal.Message)
+		r.recorder.Eventf(d.services[refusal.Service], corev1.EventTypeWarning, string(refusal.Reason), "Allocate", "%s", refusal.Message)
 	}
 	r.told = told
 }
@@ -33,7 +33,7 @@ func (r *AddressesReconciler) tellOf(cnet *v1alpha1.ClusterNetworking, foreign [
 	}
 	fresh, told := untoldHosts(r.hosts, foreign)
 	for _, q := range fresh {
-		r.recorder.Eventf(cnet, nil, corev1.EventTypeWarning, v1alpha1.ReasonAddressQuarantined, "Allocate",
+		r.recorder.Eventf(cnet, corev1.EventTypeWarning, v1alpha1.ReasonAddressQuarantined, "Allocate",
 			"%s of pool %s is answered for by %s: it is given to no Service until the host has been silent for ten minutes; take it from the host, "+
 				"or out of the pool", q.IP, q.IPPool, hostOf(q))
 	}

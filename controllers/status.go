@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/tools/events"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,13 +28,13 @@ type StatusReconciler struct {
 	client    client.Client
 	board     *board
 	namespace string
-	recorder  events.EventRecorder
+	recorder  recorder
 	// announcers are the nodes that Events have named last.
 	announcers announcers
 }
 
 func newStatusReconciler(mgr ctrl.Manager, b *board, o Options) *StatusReconciler {
-	return &StatusReconciler{client: mgr.GetClient(), board: b, namespace: o.Namespace, recorder: mgr.GetEventRecorder("lanyard")}
+	return &StatusReconciler{client: mgr.GetClient(), board: b, namespace: o.Namespace, recorder: newRecorder(mgr)}
 }
 
 // SetupWithManager registers the reconciler. It sees its own writes too, so that a status that somebody else edits, or that a pass made from
@@ -179,7 +179,7 @@ func fill(cnet *v1alpha1.ClusterNetworking, reports reports, speakers seen, node
 	facts := conditions.Facts{
 		Generation: cnet.Generation, State: cnet.Spec.ManagementState,
 		Problems: reports.dataplane.problems, InForce: reports.dataplane.inForce, DataplaneError: errorText(reports.dataplane.err),
-		KubeProxy: reports.kubeProxy.verdict, Pools: len(cnet.Spec.IPPools), AddressesError: errorText(reports.addresses.err),
+		KubeProxy: reports.kubeProxy.verdict, Deprecation: conditions.Deprecation(reports.kubeProxy.deprecation), Pools: len(cnet.Spec.IPPools), AddressesError: errorText(reports.addresses.err),
 		Clashes: refusalsOf(reports.addresses.clashes), Quarantined: quarantined(reports.addresses.foreign, reports.addresses.plan), Speakers: speakers.Speakers,
 		Overlaps:    reports.addresses.overlaps,
 		KeysProblem: reports.dataplane.keys.problem(), KeysRotation: reports.dataplane.keys.rotation(),
@@ -195,10 +195,18 @@ func fill(cnet *v1alpha1.ClusterNetworking, reports reports, speakers seen, node
 		status.AllocatedIPsOmitted = int32(len(picture.all) - len(status.AllocatedIPs)) //nolint:gosec // at most the number of Services
 		facts.Refusals = refusalsOf(plan.Refusals)
 	}
-	for _, c := range conditions.For(facts) {
+	setConditions(status, conditions.For(facts))
+	return all
+}
+
+// setConditions takes the conditions over, and removes those that do not hold any more.
+func setConditions(status *v1alpha1.ClusterNetworkingStatus, all []metav1.Condition) {
+	status.Conditions = slices.DeleteFunc(status.Conditions, func(c metav1.Condition) bool {
+		return !slices.ContainsFunc(all, func(holds metav1.Condition) bool { return holds.Type == c.Type })
+	})
+	for _, c := range all {
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
-	return all
 }
 
 // refusalsOf returns refusals as conditions speak of them.

@@ -18,6 +18,7 @@ import (
 	"github.com/lanyard-dev/lanyard/internal/conditions"
 	"github.com/lanyard-dev/lanyard/internal/ipam"
 	"github.com/lanyard-dev/lanyard/internal/keyring"
+	"github.com/lanyard-dev/lanyard/internal/kubeproxy"
 )
 
 // at is a moment, in minutes after the Services were made.
@@ -172,6 +173,12 @@ func TestFill(t *testing.T) {
 				"IPPoolsReady": "True Ready: every Service that asks for an address has one; default/lb (AddressContested): claimed by another",
 			},
 		},
+		"a coming version of Kubernetes ends kube-proxy's mode": {
+			observe: func(r *reports) {
+				r.kubeProxy.deprecation = kubeproxy.Deprecation{Reason: "IPVSDeprecated", Message: "before the upgrade"}
+			},
+			conditions: map[string]string{"KubeProxyDeprecated": "True IPVSDeprecated: before the upgrade"},
+		},
 		"a key of the speakers' gossip gives way to another": {
 			observe: func(r *reports) { r.dataplane.keys = keysReport{reason: keyring.Rotating, message: "step 1 of 3"} },
 			conditions: map[string]string{
@@ -224,6 +231,7 @@ func TestFill(t *testing.T) {
 			cnet, observed, speakers, nodes := network(tc.observe)
 			cnet.Status = *well.DeepCopy()
 			cnet.Status.ObservedGeneration = 2
+			cnet.Status.Conditions = []metav1.Condition{{Type: "KubeProxyDeprecated", Status: "True", Reason: "ModeLeftOpen", Message: "of before"}}
 			fill(cnet, observed, speakers, nodes)
 
 			got := map[string]string{}

@@ -12,7 +12,8 @@ type ClusterNetworkingStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions are Ready (the summary), KubeProxyReady, IPPoolsReady, SpeakersReady, Progressing and Degraded.
+	// Conditions are Ready (the summary), KubeProxyReady, IPPoolsReady, SpeakersReady, Progressing and Degraded; and KubeProxyDeprecated while
+	// a coming version of Kubernetes ends the way in which kube-proxy runs.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -83,7 +84,7 @@ type KubeProxyStatus struct {
 	// changes.
 	// +optional
 	LastFailure *KubeProxyFailure `json:"lastFailure,omitempty"`
-	// Warnings are what could go wrong with the mode, now or at the next upgrade, and what to do.
+	// Warnings are what could go wrong with the mode, and what to do. What an upgrade ends is in the condition KubeProxyDeprecated.
 	// +optional
 	// +listType=atomic
 	Warnings []string `json:"warnings,omitempty"`

@@ -17,6 +17,7 @@ const ClusterNetworkingName = "cluster"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == 'cluster'",message="metadata.name: there is one ClusterNetworking in a cluster and its name is \"cluster\": rename this object to \"cluster\""
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.status.kubeProxy.mode`,description="kube-proxy's mode, as the nodes report it"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.kubeProxy.phase`,description="what is being done to kube-proxy"
 // +kubebuilder:printcolumn:name="IPs Used",type=string,JSONPath=`.status.addresses.used`
 // +kubebuilder:printcolumn:name="IPs Free",type=string,JSONPath=`.status.addresses.free`
 // +kubebuilder:printcolumn:name="Speakers",type=string,JSONPath=`.status.speakers.summary`,description="speakers that are ready, of those that should be"

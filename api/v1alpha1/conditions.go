@@ -14,6 +14,9 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionDegraded is True when something needs a person.
 	ConditionDegraded = "Degraded"
+	// ConditionKubeProxyDeprecated is True while a coming version of Kubernetes ends the way in which kube-proxy is to run, and absent
+	// otherwise. Nothing is wrong until that upgrade: neither Ready nor Degraded speaks of it.
+	ConditionKubeProxyDeprecated = "KubeProxyDeprecated"
 )
 
 // The reasons of conditions. Each stands in the README's table with its remedy.
@@ -48,6 +51,10 @@ const (
 	ReasonContested = "Contested"
 	// ReasonServerInPool says that kube-proxy reaches the API server at an address that it has to serve itself.
 	ReasonServerInPool = "ServerInPool"
+	// ReasonIPVSDeprecated says that kube-proxy's mode is ipvs, which Kubernetes gives up.
+	ReasonIPVSDeprecated = "IPVSDeprecated"
+	// ReasonModeLeftOpen says that kube-proxy's mode is left open, which a coming version takes for another one.
+	ReasonModeLeftOpen = "ModeLeftOpen"
 	// ReasonServicesPending says that Services ask for addresses and cannot get one.
 	ReasonServicesPending = "ServicesPending"
 	// ReasonSpeakersNotReady says that speakers are missing or not ready.

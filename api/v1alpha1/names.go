@@ -42,6 +42,11 @@ const (
 	// under way, and LedgerKey the key of its JSON document.
 	KubeProxyLedger = "lanyard-kube-proxy"
 	LedgerKey       = "ledger.json"
+	// LedgerRestoreKey is the key of a word for whoever removes Lanyard: RestorePending while kube-proxy is still to get back, once the
+	// ClusterNetworking is gone, what spec.kubeProxy.onDelete Restore promises, and RestoreNone when nothing is left to do.
+	LedgerRestoreKey = "restore"
+	RestorePending   = "pending"
+	RestoreNone      = "none"
 	// SpeakerDaemonSet is the name of the speakers' DaemonSet.
 	SpeakerDaemonSet = "lanyard-speaker"
 	// SpeakerService is the name of the Service, in the manager's namespace, by which each speaker tries its node's Service rules: it leads

@@ -33,6 +33,9 @@ type Verdict struct {
 	Message string
 }
 
+// Deprecation is what works until an upgrade of the cluster: why not longer, and what to do.
+type Deprecation struct{ Reason, Message string }
+
 // Problem is something wrong in the spec.
 type Problem struct {
 	// Field is the path of the field, such as spec.ipPools[0].addresses[1].
@@ -51,6 +54,8 @@ type Facts struct {
 	InForce int64
 	// KubeProxy is the verdict of the kube-proxy reconciler.
 	KubeProxy Verdict
+	// Deprecation is what a coming version of Kubernetes ends of how kube-proxy runs; zero when there is nothing.
+	Deprecation Deprecation
 	// DataplaneError says why the speakers' objects could not be written. Empty when they were.
 	DataplaneError string
 	// Pools is how many pools the spec has.
@@ -108,7 +113,7 @@ type Unannounced struct {
 // listed is how many of a kind a message names before it counts the rest.
 const listed = 3
 
-// For returns the object's conditions, each with its transition time unset: meta.SetStatusCondition adds it.
+// For returns the object's conditions, all that it has, each with its transition time unset: meta.SetStatusCondition adds it.
 func For(f Facts) []metav1.Condition {
 	jobs := []job{
 		{condition: v1alpha1.ConditionKubeProxyReady, Verdict: f.KubeProxy},
@@ -120,6 +125,9 @@ func For(f Facts) []metav1.Condition {
 		all = append(all, condition(j.condition, j.Standing == Settled, j.Reason, j.Message))
 	}
 	all = append(all, progressing(f, jobs), degraded(jobs))
+	if d := f.Deprecation; d.Reason != "" { // no job is the worse for it before that upgrade
+		all = append(all, condition(v1alpha1.ConditionKubeProxyDeprecated, true, d.Reason, d.Message))
+	}
 	for i := range all {
 		all[i].ObservedGeneration = f.Generation
 	}

@@ -47,6 +47,13 @@ func TestFor(t *testing.T) {
 			want: []metav1.Condition{is("Ready", yes, "Paused", pausedMessage),
 				kubeProxyReady, poolsReady, speakersReady, is("Progressing", no, "Paused", pausedMessage), fine},
 		},
+		"what an upgrade will end has a condition of its own, and all is well until then": {
+			facts: func(f *Facts) {
+				f.Deprecation = Deprecation{"IPVSDeprecated", "Mode ipvs is deprecated"}
+			},
+			want: []metav1.Condition{is("Ready", yes, "Ready", "all is as the spec asks"),
+				kubeProxyReady, poolsReady, speakersReady, noChange, fine, is("KubeProxyDeprecated", yes, "IPVSDeprecated", "Mode ipvs is deprecated")},
+		},
 		"a reversed range names the field, and what stays in force": {
 			facts: func(f *Facts) {
 				f.InForce = 2

@@ -27,6 +27,8 @@ type Evidence struct {
 	DaemonSet *appsv1.DaemonSet
 	// Nodes are all nodes.
 	Nodes []corev1.Node
+	// Nowhere means that there are nodes, and that the DaemonSet's nodeSelector and nodeAffinity together take none of them.
+	Nowhere bool
 }
 
 // Layout says whether kube-proxy is laid out as kubeadm does it.
@@ -39,7 +41,7 @@ type Layout struct {
 
 // CheckLayout compares kube-proxy's objects with kubeadm's, which kind, minikube and Cluster API have too. The objects decide: whoever is
 // known to write the ConfigMap back keeps it, and objects that are kubeadm's are managed, whatever the nodes look like. Only to name what
-// is no kubeadm's cluster anyhow, the nodes are looked at.
+// is no kubeadm's cluster anyhow, the nodes are looked at. Where all is kubeadm's but the configuration itself is gone, it has to be put back.
 func CheckLayout(e Evidence) Layout {
 	difference := e.difference()
 	for _, i := range installers {
@@ -51,10 +53,15 @@ func CheckLayout(e Evidence) Layout {
 		return Layout{Message: difference + "; Lanyard leaves kube-proxy alone: change it where this cluster's installer keeps it, and remove " +
 			"spec.kubeProxy"}
 	}
+	if e.ConfigMap.Data[ConfigKey] == "" {
+		return Layout{Message: fmt.Sprintf("ConfigMap %s/%s has lost its key %s, without which no kube-proxy starts: put it back, from a backup or with "+
+			"`kubeadm init phase addon kube-proxy --config FILE` and the file that `kubeadm init` was given. Lanyard leaves kube-proxy alone until then",
+			Namespace, Name, ConfigKey)}
+	}
 	return Layout{Managed: true}
 }
 
-// difference says in which way kube-proxy's objects are not as kubeadm makes them; empty when they are.
+// difference says in which way kube-proxy's objects are not laid out as kubeadm does it; empty when they are.
 func (e Evidence) difference() string {
 	cm, ds := e.ConfigMap, e.DaemonSet
 	switch {
@@ -63,13 +70,11 @@ func (e Evidence) difference() string {
 			Namespace, Name)
 	case cm == nil:
 		return fmt.Sprintf("there is no ConfigMap %s/%s: kube-proxy gets its settings elsewhere", Namespace, Name)
-	case cm.Data[ConfigKey] == "":
-		return fmt.Sprintf("ConfigMap %s/%s has no key %s", Namespace, Name, ConfigKey)
 	case !readsConfig(ds, cm.Name):
 		return fmt.Sprintf("DaemonSet %s/%s does not read %s from ConfigMap %s (its command should have %s)",
 			Namespace, Name, ConfigKey, cm.Name, configFlag)
 	case e.off():
-		return fmt.Sprintf("the nodeSelector of DaemonSet %s/%s selects none of the nodes (%s): kube-proxy is turned off",
+		return fmt.Sprintf("the %s of DaemonSet %s/%s selects none of the nodes (%s): kube-proxy is turned off", selectedBy(ds.Spec.Template.Spec),
 			Namespace, Name, labels.Set(ds.Spec.Template.Spec.NodeSelector))
 	}
 	return ""
@@ -78,11 +83,19 @@ func (e Evidence) difference() string {
 // off says whether no node runs kube-proxy. To turn it off by a nodeSelector that no node has is what Calico tells its users to do. Without
 // any node it cannot be told.
 func (e Evidence) off() bool {
-	if e.DaemonSet == nil {
+	if e.DaemonSet == nil || e.Nowhere {
 		return true
 	}
 	selector := labels.SelectorFromSet(e.DaemonSet.Spec.Template.Spec.NodeSelector)
 	return len(e.Nodes) > 0 && !slices.ContainsFunc(e.Nodes, func(n corev1.Node) bool { return selector.Matches(labels.Set(n.Labels)) })
+}
+
+// selectedBy names what in a pod's template decides on which nodes it runs.
+func selectedBy(pod corev1.PodSpec) string {
+	if pod.Affinity != nil && pod.Affinity.NodeAffinity != nil {
+		return "nodeAffinity, with the nodeSelector,"
+	}
+	return "nodeSelector"
 }
 
 // readsConfig says whether a container of the DaemonSet reads the ConfigMap's file.

@@ -115,10 +115,17 @@ func TestCheckLayout(t *testing.T) {
 	linux := corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{corev1.LabelOSStable: "linux"}}}
 	elsewhere := Layout{Message: "DaemonSet kube-system/kube-proxy does not read config.conf from ConfigMap kube-proxy (its command should have " +
 		"--config=/var/lib/kube-proxy/config.conf)" + advice}
+	lost := Layout{Message: "ConfigMap kube-system/kube-proxy has lost its key config.conf, without which no kube-proxy starts: put it back, from a backup " +
+		"or with `kubeadm init phase addon kube-proxy --config FILE` and the file that `kubeadm init` was given. Lanyard leaves kube-proxy alone until then"}
+	lose := func(cm *corev1.ConfigMap) *corev1.ConfigMap {
+		delete(cm.Data, ConfigKey)
+		return cm
+	}
 	for name, tc := range map[string]struct {
 		configMap func(*corev1.ConfigMap) *corev1.ConfigMap
 		daemonSet func(*appsv1.DaemonSet) *appsv1.DaemonSet
 		nodes     []corev1.Node
+		nowhere   bool
 		want      Layout
 	}{
 		"kubeadm's objects, while no node is known": {want: Layout{Managed: true}},
@@ -147,12 +154,28 @@ func TestCheckLayout(t *testing.T) {
 			configMap: func(*corev1.ConfigMap) *corev1.ConfigMap { return nil },
 			want:      Layout{Message: "there is no ConfigMap kube-system/kube-proxy: kube-proxy gets its settings elsewhere" + advice},
 		},
-		"a ConfigMap that holds only a kubeconfig": {
+		"a ConfigMap that holds only a kubeconfig, which nobody reads a configuration from": {
 			configMap: func(cm *corev1.ConfigMap) *corev1.ConfigMap {
 				cm.Data = map[string]string{"kubeconfig": "kind: Config"}
 				return cm
 			},
-			want: Layout{Message: "ConfigMap kube-system/kube-proxy has no key config.conf" + advice},
+			daemonSet: func(ds *appsv1.DaemonSet) *appsv1.DaemonSet {
+				ds.Spec.Template.Spec.Containers[0].Command = []string{"kube-proxy", "--config=/var/lib/kube-proxy-config/config"}
+				return ds
+			},
+			want: elsewhere,
+		},
+		"kubeadm's ConfigMap that has lost the configuration": {configMap: lose, nodes: []corev1.Node{linux}, want: lost},
+		"the same on a node that looks like another installer's": {
+			configMap: lose, nodes: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
+				corev1.LabelOSStable: "linux", "kops.k8s.io/instancegroup": "nodes"}}}}, want: lost},
+		"a ConfigMap that has lost the configuration, and is another's": {
+			configMap: func(cm *corev1.ConfigMap) *corev1.ConfigMap {
+				cm.Labels = map[string]string{"addonmanager.kubernetes.io/mode": "Reconcile"}
+				return lose(cm)
+			},
+			want: Layout{Message: "this is a kube-proxy that the addon-manager applies: it writes back what its manifest says. Lanyard leaves kube-proxy " +
+				"alone: change the manifest in /etc/kubernetes/addons on each control plane node, and remove spec.kubeProxy"},
 		},
 		"flags beside a ConfigMap that nobody reads": {
 			daemonSet: func(ds *appsv1.DaemonSet) *appsv1.DaemonSet {
@@ -177,6 +200,15 @@ func TestCheckLayout(t *testing.T) {
 			nodes: []corev1.Node{linux},
 			want: Layout{Message: "the nodeSelector of DaemonSet kube-system/kube-proxy selects none of the nodes " +
 				"(kubernetes.io/os=linux,non-calico=true): kube-proxy is turned off" + advice},
+		},
+		"a nodeAffinity that no node meets": {
+			daemonSet: func(ds *appsv1.DaemonSet) *appsv1.DaemonSet {
+				ds.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
+				return ds
+			},
+			nodes: []corev1.Node{linux}, nowhere: true,
+			want: Layout{Message: "the nodeAffinity, with the nodeSelector, of DaemonSet kube-system/kube-proxy selects none of the nodes " +
+				"(kubernetes.io/os=linux): kube-proxy is turned off" + advice},
 		},
 		"whoever owns only the DaemonSet writes no configuration back": {
 			daemonSet: func(ds *appsv1.DaemonSet) *appsv1.DaemonSet {
@@ -209,7 +241,7 @@ func TestCheckLayout(t *testing.T) {
 			if tc.daemonSet != nil {
 				ds = tc.daemonSet(ds)
 			}
-			if diff := cmp.Diff(tc.want, CheckLayout(Evidence{ConfigMap: cm, DaemonSet: ds, Nodes: tc.nodes})); diff != "" {
+			if diff := cmp.Diff(tc.want, CheckLayout(Evidence{ConfigMap: cm, DaemonSet: ds, Nodes: tc.nodes, Nowhere: tc.nowhere})); diff != "" {
 				t.Errorf("layout (-want +got):\n%s", diff)
 			}
 		})

@@ -22,15 +22,6 @@ const (
 	CalicoUnknown CalicoDataplane = "unknown"
 )
 
-// AntreaEgress says whether Antrea's Egress feature is in use.
-type AntreaEgress int
-
-// The states of Antrea's Egress.
-const (
-	NoAntreaEgress AntreaEgress = iota
-	AntreaEgressInUse
-)
-
 // Outlook is what warnings are judged from.
 type Outlook struct {
 	// Declared are the settings that the spec declares, Document is config.conf, Image is the image of kube-proxy's DaemonSet.
@@ -45,12 +36,10 @@ type Outlook struct {
 	// Uses are what nodes use of mode iptables.
 	Uses   []v1alpha1.KubeProxyUse
 	Calico CalicoDataplane
-	Egress AntreaEgress
 }
 
-// Warnings are what could go wrong with kube-proxy's mode, now, in the change that is ahead or at an upgrade, and what to do: one sentence
-// each, sorted.
-func Warnings(o Outlook) []string {
+// settings are those of the document with what is declared.
+func (o Outlook) settings() Settings {
 	settings, err := Read(o.Document)
 	if err != nil {
 		settings = Settings{} // a document that cannot be read has a condition of its own
@@ -58,12 +47,18 @@ func Warnings(o Outlook) []string {
 	for _, f := range o.Declared {
 		settings[f.Path] = f.text()
 	}
+	return settings
+}
+
+// Warnings are what could go wrong with kube-proxy's mode, now or in the change that is ahead, and what to do: one sentence each, sorted. What
+// an upgrade of the cluster ends is a Deprecation.
+func Warnings(o Outlook) []string {
+	settings := o.settings()
 	rules := rulesOf(o.Image)
 	var all []string
 	for _, warning := range []string{
-		o.versionUnknown(rules), o.ipvsEnds(rules), o.modeLeftOpen(rules, settings), o.localhostNodePorts(rules, settings),
-		o.invalidPackets(settings), o.connectionsBreak(settings), o.answersEverywhere(settings), o.egressBreaks(settings), o.calicoDiffers(),
-		o.ipvsIdle(),
+		o.versionUnknown(rules), o.modeLeftOpen(rules, settings), o.localhostNodePorts(rules, settings),
+		o.invalidPackets(settings), o.connectionsBreak(settings), o.answersEverywhere(settings), o.calicoDiffers(), o.ipvsIdle(),
 	} {
 		if warning != "" {
 			all = append(all, warning)
@@ -84,28 +79,13 @@ func (o Outlook) versionUnknown(rules ruleset) string {
 		"tag like v1.%d.0 if the cluster's is another", rules.image, Namespace, Name, newestKnown, newestKnown)
 }
 
-func (o Outlook) ipvsEnds(rules ruleset) string {
-	if o.Mode != ipvs {
-		return ""
-	}
-	when := fmt.Sprintf("is deprecated since Kubernetes 1.%d", ipvsDeprecated)
-	if rules.minor < ipvsDeprecated {
-		when = fmt.Sprintf("will be deprecated from Kubernetes 1.%d on", ipvsDeprecated)
-	}
-	return fmt.Sprintf("Mode ipvs %s: kube-proxy 1.%d does not start in it without the feature gate KubeProxyIPVS, and 1.%d does not have it any "+
-		"more, so set spec.kubeProxy.mode to nftables before the upgrade to 1.%d", when, ipvsGated, ipvsGone, ipvsGated)
-}
-
+// modeLeftOpen is of clusters where an open mode means nftables already; where it will, that is a Deprecation.
 func (o Outlook) modeLeftOpen(rules ruleset, settings Settings) string {
-	if settings[PathMode] != "" {
+	if settings[PathMode] != "" || rules.minor < nftablesDefault {
 		return ""
 	}
-	if rules.minor >= nftablesDefault {
-		return fmt.Sprintf("config.conf leaves the mode open, and kube-proxy from 1.%d on takes nftables for it: set spec.kubeProxy.mode, "+
-			"so that the mode changes only when you say so", nftablesDefault)
-	}
-	return fmt.Sprintf("config.conf leaves the mode open: kube-proxy takes iptables for it now and nftables from 1.%d on, on all nodes at that "+
-		"upgrade, so set spec.kubeProxy.mode to iptables to keep it, or to nftables to change it node by node before", nftablesDefault)
+	return fmt.Sprintf("config.conf leaves the mode open, and kube-proxy from 1.%d on takes nftables for it: set spec.kubeProxy.mode, "+
+		"so that the mode changes only when you say so", nftablesDefault)
 }
 
 func (o Outlook) localhostNodePorts(rules ruleset, settings Settings) string {
@@ -149,14 +129,6 @@ func (o Outlook) answersEverywhere(settings Settings) string {
 	}
 	return "ipvs.strictARP is off while addresses are announced: each node answers ARP for every one of them, so remove " +
 		"spec.kubeProxy.ipvs.strictARP, and Lanyard turns it on"
-}
-
-func (o Outlook) egressBreaks(settings Settings) string {
-	if o.Egress != AntreaEgressInUse || o.Mode != ipvs || settings[PathStrictARP] != "true" {
-		return ""
-	}
-	return "ipvs.strictARP keeps nodes from answering ARP for the addresses of Antrea's Egress: set spec.kubeProxy.mode to nftables or iptables, " +
-		"or use no Egress"
 }
 
 func (o Outlook) calicoDiffers() string {

@@ -10,10 +10,6 @@ import (
 
 func TestWarnings(t *testing.T) {
 	const (
-		deprecated = "Mode ipvs is deprecated since Kubernetes 1.35: kube-proxy 1.40 does not start in it without the feature gate KubeProxyIPVS, " +
-			"and 1.43 does not have it any more, so set spec.kubeProxy.mode to nftables before the upgrade to 1.40"
-		open = "config.conf leaves the mode open: kube-proxy takes iptables for it now and nftables from 1.40 on, on all nodes at that upgrade, so set " +
-			"spec.kubeProxy.mode to iptables to keep it, or to nftables to change it node by node before"
 		leaving = "Leaving mode ipvs ends the TCP connections to Services through each node when its kube-proxy restarts, the long ones too: change to " +
 			"nftables when a reconnect is cheap, and set spec.kubeProxy.rollout.state to Paused until then"
 		calico = "with the operator set spec.calicoNetwork.linuxDataplane of Installation default, with manifests nftablesMode of " +
@@ -26,20 +22,15 @@ func TestWarnings(t *testing.T) {
 		outlook Outlook
 		want    []string
 	}{
-		"nftables, declared":                 {outlook: Outlook{Declared: nft, Mode: "nftables", Running: []string{"nftables"}}},
-		"a mode left open":                   {outlook: Outlook{Mode: "iptables", Running: []string{"iptables"}}, want: []string{open}},
-		"a mode that only the file declares": {outlook: Outlook{Document: head + "mode: iptables\n", Mode: "iptables"}},
+		"nftables, declared": {outlook: Outlook{Declared: nft, Mode: "nftables", Running: []string{"nftables"}}},
+		"a mode left open, whose meaning is to change, is a deprecation": {outlook: Outlook{Mode: "iptables", Running: []string{"iptables"}}},
+		"a mode that only the file declares":                             {outlook: Outlook{Document: head + "mode: iptables\n", Mode: "iptables"}},
 		"a mode left open where its meaning has changed": {
 			outlook: Outlook{Mode: "nftables", Image: "kube-proxy:v1.40.0"},
 			want: []string{"config.conf leaves the mode open, and kube-proxy from 1.40 on takes nftables for it: set spec.kubeProxy.mode, so that the " +
 				"mode changes only when you say so"},
 		},
-		"ipvs": {outlook: Outlook{Document: head + "mode: ipvs\n", Mode: "ipvs", Running: []string{"ipvs"}}, want: []string{deprecated}},
-		"ipvs before it was deprecated": {
-			outlook: Outlook{Document: head + "mode: ipvs\n", Mode: "ipvs", Image: "kube-proxy:v1.34.2"},
-			want: []string{"Mode ipvs will be deprecated from Kubernetes 1.35 on: kube-proxy 1.40 does not start in it without the feature gate " +
-				"KubeProxyIPVS, and 1.43 does not have it any more, so set spec.kubeProxy.mode to nftables before the upgrade to 1.40"},
-		},
+		"ipvs, which is deprecated": {outlook: Outlook{Document: head + "mode: ipvs\n", Mode: "ipvs", Running: []string{"ipvs"}}},
 		"a version that is not known": {
 			outlook: Outlook{Declared: nft, Mode: "nftables", Image: "mirror/kube-proxy:stable"},
 			want: []string{"The image mirror/kube-proxy:stable of DaemonSet kube-system/kube-proxy does not tell kube-proxy's version: the rules of " +
@@ -77,21 +68,15 @@ func TestWarnings(t *testing.T) {
 		"leaving ipvs": {outlook: Outlook{Declared: nft, Mode: "nftables", Running: []string{"ipvs"}}, want: []string{leaving}},
 		"going to ipvs": {
 			outlook: Outlook{Declared: Fields{{PathMode, "ipvs"}}, Mode: "ipvs", Running: []string{"iptables", UnknownMode}},
-			want:    []string{forgets, deprecated},
+			want:    []string{forgets},
 		},
 		"going to ipvs with a timeout of one's own": {
 			outlook: Outlook{Declared: Fields{{PathMode, "ipvs"}, {PathTCPTimeout, "24h"}}, Mode: "ipvs", Running: []string{"iptables"}},
-			want:    []string{deprecated},
 		},
 		"strictARP turned off while addresses are announced": {
 			outlook: Outlook{Declared: Fields{{PathMode, "ipvs"}, {PathStrictARP, false}}, Mode: "ipvs", Announcing: true},
-			want: []string{deprecated, "ipvs.strictARP is off while addresses are announced: each node answers ARP for every one of them, so remove " +
+			want: []string{"ipvs.strictARP is off while addresses are announced: each node answers ARP for every one of them, so remove " +
 				"spec.kubeProxy.ipvs.strictARP, and Lanyard turns it on"},
-		},
-		"strictARP with Antrea's Egress": {
-			outlook: Outlook{Declared: Fields{{PathMode, "ipvs"}, {PathStrictARP, true}}, Mode: "ipvs", Announcing: true, Egress: AntreaEgressInUse},
-			want: []string{deprecated, "ipvs.strictARP keeps nodes from answering ARP for the addresses of Antrea's Egress: set spec.kubeProxy.mode to " +
-				"nftables or iptables, or use no Egress"},
 		},
 		"Calico with iptables, kube-proxy with nftables": {
 			outlook: Outlook{Declared: nft, Mode: "nftables", Calico: CalicoIPTables},

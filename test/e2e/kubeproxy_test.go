@@ -74,7 +74,7 @@ func kubeProxySpecs() {
 			return strings.Replace(good, "kind: KubeProxyConfiguration", "kind: KubeletConfiguration", 1)
 		},
 			"KubeletConfiguration"),
-		Entry("that is missing", func(string) string { return "" }, "config.conf"),
+		Entry("that is missing", func(string) string { return "" }, "has lost its key config.conf, without which no kube-proxy starts: put it back"),
 	)
 
 	It("takes up again what kubeadm's phase for kube-proxy has written anew, once", long, func(ctx SpecContext) {

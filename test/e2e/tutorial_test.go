@@ -55,8 +55,8 @@ func tutorialSpecs() {
 
 	It("tells an outsider what there is", func(ctx SpecContext) {
 		owner := agree(ctx, first)
-		Expect(strings.Fields(kubectl(ctx, "get", "clusternetworking", "--no-headers"))[:6]).To(
-			Equal([]string{"cluster", "True", "iptables", "1", "10", "3/3"}), "name, ready, mode, used and free addresses, speakers")
+		Expect(strings.Fields(kubectl(ctx, "get", "clusternetworking", "--no-headers"))[:7]).To(
+			Equal([]string{"cluster", "True", "iptables", "Idle", "1", "10", "3/3"}), "name, ready, mode, phase, used and free addresses, speakers")
 		told := kubectl(ctx, "describe", "clusternetworking", "cluster")
 		for _, line := range []string{"default/lb-test", first, owner.Node, owner.MAC, "lan-pool", "3 of 3 speakers are ready"} {
 			Expect(told).To(ContainSubstring(line))
