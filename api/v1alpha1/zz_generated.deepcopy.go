@@ -564,6 +564,11 @@ func (in *NodeKubeProxy) DeepCopyInto(out *NodeKubeProxy) {
 		*out = make([]NodeCheck, len(*in))
 		copy(*out, *in)
 	}
+	if in.LooseARP != nil {
+		in, out := &in.LooseARP, &out.LooseARP
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Residue != nil {
 		in, out := &in.Residue, &out.Residue
 		*out = make([]string, len(*in))

@@ -17,22 +17,21 @@ import (
 // kubeProxySpecs change kube-proxy's configuration in ways that go well, and in ways that must not begin. Before and after each, kube-proxy
 // runs in mode nftables.
 func kubeProxySpecs() {
-	// Of an address that moves, the connections that are open at that moment are lost: none, or a few of thousands.
+	// Of an address that moves, the connections that are open at that moment are lost: none, or a few of thousands. A pod's connections fail
+	// while its node's kube-proxy is restarted: that takes kubelet a second or two.
 	DescribeTable("changes the mode under load, and announced addresses answer all the while", long,
 		func(ctx SpecContext, mode string) {
 			ready(ctx)
 			clients := startLoad(ctx, "lb-next")
-			begun := time.Now()
 			setMode(ctx, mode)
 			runs(ctx, mode)
-			share := time.Since(begun) / 3
 			vip, nodes := clients.stop(ctx, "the mode became "+mode)
 			Expect(vip.Attempts).To(BeNumerically(">", connections))
-			Expect(vip.Failures).To(BeNumerically("<", vip.Attempts/50), vip.String())
+			Expect(vip.Failures).To(BeNumerically("<", vip.Attempts/200), vip.String())
 			Expect(nodes).To(HaveLen(3))
 			for node, r := range nodes {
 				Expect(r.Attempts).To(BeNumerically(">", connections), node)
-				Expect(r.Longest).To(BeNumerically("<", share.Milliseconds()), "%s is without rules for no longer than its turn takes", node)
+				Expect(r.Longest).To(BeNumerically("<", oneRestart.Milliseconds()), "%s is without rules for no longer than a restart takes", node)
 			}
 		},
 		Entry("from nftables to iptables", SpecTimeout(4*time.Minute), "iptables"),
@@ -116,6 +115,9 @@ func kubeProxySpecs() {
 		Eventually(curl(first)).WithContext(ctx).Should(ContainSubstring("Welcome to nginx!"))
 	}, SpecTimeout(5*time.Minute))
 }
+
+// oneRestart is how long a kube-proxy is away at most while kubelet restarts it and it writes its rules, on a busy machine.
+const oneRestart = 6 * time.Second
 
 // kubeadmsProxy is what the lab's own kubeadm configuration says of kube-proxy.
 const kubeadmsProxy = `
