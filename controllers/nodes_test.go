@@ -112,7 +112,7 @@ func TestSightings(t *testing.T) {
 		"no speaker at all": {},
 		"the speaker reports": {
 			speakers: []corev1.Pod{elsewhere, speaker}, daemonSet: daemonSet(1), reports: reports(nftables),
-			want: kubeproxy.Node{Witness: kubeproxy.Reporting, Mode: "nftables", Dated: true}},
+			want: kubeproxy.Node{Witness: kubeproxy.Reporting, Mode: "nftables", Dated: true, Untried: true}},
 		"the speaker has not reported": {
 			speakers: []corev1.Pod{speaker}, daemonSet: daemonSet(1), want: kubeproxy.Node{Witness: kubeproxy.Silent}},
 		"the speaker has reported of a process before this one only": {
