@@ -132,9 +132,8 @@ func (r roll) rest() Decision {
 // unfit are the nodes that should answer for no address, whatever is decided: their kube-proxy is down, or does not work while a change is
 // under way, which may be why.
 func (r roll) unfit() []string {
-	return r.leaving(slices.DeleteFunc(r.ready(), func(n Node) bool {
-		return r.verified(n) || !n.podDown() && !(r.own() && n.down())
-	}))
+	down := func(n Node) bool { return n.podDown() || r.own() && n.down() }
+	return r.leaving(slices.DeleteFunc(r.ready(), func(n Node) bool { return r.verified(n) || !down(n) }))
 }
 
 // finish adds to a decision what holds for all: the count of nodes, also in its message, who should answer for no address, and what failed.
