@@ -287,10 +287,12 @@ func (r roll) waitFor(nodes []Node) Decision {
 }
 
 // leaving are those of the nodes whose addresses others should answer for. One whose pod has been up for a while, and whose speaker has yet to
-// say how it runs, is as good as it was: its speaker was started anew, which is no reason to move anything.
+// say how it runs, or to try connections while no change is under way, is as good as it was: its speaker was started anew, which is no reason
+// to move anything.
 func (r roll) leaving(nodes []Node) []string {
 	return namesOf(slices.DeleteFunc(slices.Clone(nodes), func(n Node) bool {
-		return n.Witness == Silent && n.Ready && n.Pod != nil && r.settled(*n.Pod)
+		unheard := n.Witness == Silent || n.Untried && !n.down() && !r.own()
+		return unheard && n.Ready && n.Pod != nil && r.settled(*n.Pod)
 	}))
 }
 

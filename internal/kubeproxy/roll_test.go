@@ -103,6 +103,15 @@ func TestRollWaits(t *testing.T) {
 			goingOn(canaryPhase, "0 of 2 nodes run mode nftables; waiting for b: its speaker has not reported the mode of the kube-proxy that runs now").
 				of(2), // its kube-proxy works as it did: nothing moves
 		},
+		"while a speaker that was started anew has not tried connections yet": {
+			asking(config("nftables"), node("a", "nftables", at(10), untried), node("b", "nftables", at(20))).settled(),
+			goingOn(rollPhase, "1 of 2 nodes run mode nftables; waiting for a: its speaker has not tried connections through the rules yet").
+				of(2, "b"), // nothing moves either
+		},
+		"while rules that worked lead nowhere since a moment ago": {
+			asking(config("nftables"), node("a", "nftables", at(10), blocked, since(590)), node("b", "nftables", at(20))).settled(),
+			goingOn(rollPhase, "1 of 2 nodes run mode nftables; waiting for a: "+nowhere).away("a").of(2, "b"),
+		},
 		"when the node is not Ready any more: the restart may be why": {
 			rolling(node("a", "iptables", at(10), notReady), b).now(40), waitsFor("a", "the node is not Ready"),
 		},
@@ -272,6 +281,11 @@ func TestRollStalls(t *testing.T) {
 			rolling(node("a", "nftables", at(-30), blocked), node("b", "nftables", at(-30))).spec(pausing),
 			left(v1alpha1.ReasonRolloutStalled, "1 of 2 nodes run mode nftables; kube-proxy on a runs as asked, and "+nowhere+". No further node is "+
 				"touched until that is mended; `kubectl -n kube-system logs kube-proxy-a` tells more").because("a", canaryPhase, nowhere).away("a").of(2, "b"),
+		},
+		"where it has ceased to work long after the change": {
+			asking(config("nftables"), node("a", "nftables", at(10), blocked, since(480)), node("b", "nftables", at(20))).settled(),
+			left(v1alpha1.ReasonRolloutStalled, "1 of 2 nodes run mode nftables; kube-proxy on a runs as asked, and "+nowhere+". No further node is "+
+				"touched until that is mended; `kubectl -n kube-system logs kube-proxy-a` tells more").because("a", rollPhase, nowhere).of(2, "b"),
 		},
 		"and goes on when the spec asks for what the nodes can run": {
 			asking(config("iptables"), node("a", "", at(-30), crashing), b).asksFor("iptables").attempting(config("nftables")).now(1),

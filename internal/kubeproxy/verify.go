@@ -136,6 +136,8 @@ func (r roll) failure(n Node) string {
 		return ""
 	case n.Pod.Failure != "":
 		return n.Pod.Failure
+	case r.runs(n) && !r.own() && !r.overdue(n): // it did long ago: a speaker that was started anew has yet to say so
+		return ""
 	case r.age(*n.Pod) >= r.deadline():
 		return r.doing(n)
 	}
@@ -144,6 +146,9 @@ func (r roll) failure(n Node) string {
 
 // stall says what a person should do about a node that was waited for long enough.
 func (r roll) stall(n Node, why string) Decision {
+	if r.runs(n) && !r.own() {
+		return r.hurts(n)
+	}
 	message := fmt.Sprintf("kube-proxy on %s does not come up in mode %s: %s. No further node is touched. ", n.Name, r.stepMode, why)
 	switch {
 	case n.Pod == nil:
