@@ -10,8 +10,9 @@ import (
 type Pod struct {
 	Name, UID string
 	// Created is when the API server took the pod on, by its clock, and Met when the manager saw it first, by its own; zero when that is not
-	// known.
+	// known. Found means that it was there when the manager began to look.
 	Created, Met time.Time
+	Found        bool
 	// Started is when its container was started, by the node's clock; zero while it does not run.
 	Started time.Time
 	Ready   bool

@@ -64,6 +64,7 @@ func with(path Path, value string) func(*Node) {
 func withoutRules(n *Node) { n.Rules = v1alpha1.RulesPending }
 func failingRules(n *Node) { n.Rules, n.Failures = v1alpha1.RulesPending, 3 }
 func rulesEnded(n *Node)   { n.Rules, n.Failures = v1alpha1.RulesFailing, 3 }
+func found(n *Node)        { n.Pod.Found = true }
 func untried(n *Node)      { n.Untried = true }
 func loose(n *Node)        { n.LooseARP = []string{"eth0"} }
 func blocked(n *Node)      { n.Blocked = "default/kubernetes cannot be reached: i/o timeout" }

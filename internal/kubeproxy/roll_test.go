@@ -108,6 +108,11 @@ func TestRollWaits(t *testing.T) {
 			goingOn(rollPhase, "1 of 2 nodes run mode nftables; waiting for a: its speaker has not tried connections through the rules yet").
 				of(2, "b"), // nothing moves either
 		},
+		"also where the manager was started anew a moment ago": {
+			asking(config("nftables"), node("a", "nftables", at(10), untried, metAt(599), found), node("b", "nftables", at(20))).settled(),
+			goingOn(rollPhase, "1 of 2 nodes run mode nftables; waiting for a: its speaker has not tried connections through the rules yet").
+				of(2, "b"),
+		},
 		"while rules that worked lead nowhere since a moment ago": {
 			asking(config("nftables"), node("a", "nftables", at(10), blocked, since(590)), node("b", "nftables", at(20))).settled(),
 			goingOn(rollPhase, "1 of 2 nodes run mode nftables; waiting for a: "+nowhere).away("a").of(2, "b"),

@@ -47,9 +47,10 @@ func (r roll) restarted(n Node) bool {
 	return n.Pod != nil && r.fresh(*n.Pod) || n.Pod == nil && !n.Left.IsZero() && !n.Left.Before(r.Written)
 }
 
-// settled says whether the pod has stayed up for long enough to be believed.
+// settled says whether the pod has stayed up for long enough to be believed. Of one that was there before the manager, the API server knows for
+// how long.
 func (r roll) settled(p Pod) bool {
-	return p.Ready && p.Failure == "" && r.age(p) >= settledAfter
+	return p.Ready && p.Failure == "" && (r.age(p) >= settledAfter || p.Found && r.Now.Sub(p.Created) >= settledAfter)
 }
 
 // down says whether the node is known to be without a working kube-proxy. The rules that it wrote before may still be there.

@@ -58,12 +58,16 @@ func (n Node) Hear(said v1alpha1.NodeKubeProxy) Node {
 // manager that restarts counts anew.
 type Waits map[wait]time.Time
 
-// wait is what is known: that a node lacks something, has a pod, or that its pod is being deleted since some time.
-type wait struct{ node, lacks, pod, left string }
+// wait is what is known: that a node lacks something, has a pod, which may have been found there at first, or that its pod is being deleted
+// since some time.
+type wait struct {
+	node, lacks, pod, left string
+	found                  bool
+}
 
 // Mark sets since when each node lacks what it lacks, has its pod, and loses it. It forgets what is not so any more.
 func (w Waits) Mark(nodes []Node, now time.Time) {
-	known := map[wait]bool{}
+	first, known := len(w) == 0, map[wait]bool{}
 	since := func(what wait) time.Time {
 		known[what] = true
 		if w[what].IsZero() {
@@ -77,7 +81,9 @@ func (w Waits) Mark(nodes []Node, now time.Time) {
 			n.Since = since(wait{node: n.Name, lacks: lacks})
 		}
 		if n.Pod != nil {
-			n.Pod.Met = since(wait{node: n.Name, pod: n.Pod.UID})
+			met := wait{node: n.Name, pod: n.Pod.UID, found: true}
+			met.found = first || !w[met].IsZero()
+			n.Pod.Met, n.Pod.Found = since(met), met.found
 		}
 		if !n.Left.IsZero() {
 			n.Missed = since(wait{node: n.Name, left: n.Left.String()})

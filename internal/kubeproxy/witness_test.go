@@ -83,8 +83,18 @@ func TestWaits(t *testing.T) {
 	pods := []Node{node("c", "nftables", at(8)), node("b", "nftables", at(8), notReady, leaving(50))}
 	waits.Mark(pods, at(60))
 	waits.Mark(pods, at(70))
-	if diff := cmp.Diff([]time.Time{at(60), at(60)}, []time.Time{pods[0].Pod.Met, pods[1].Missed}); diff != "" {
-		t.Errorf("a pod was met, and one missed (-want +got):\n%s", diff)
+	anew := []Node{node("c", "nftables", at(8))}
+	again := Waits{}
+	again.Mark(anew, at(71))
+	again.Mark(anew, at(72))
+	type seen struct {
+		met, missed time.Time
+		found       bool
+	}
+	got := []seen{{pods[0].Pod.Met, time.Time{}, pods[0].Pod.Found}, {time.Time{}, pods[1].Missed, false}, {anew[0].Pod.Met, time.Time{}, anew[0].Pod.Found}}
+	want := []seen{{at(60), time.Time{}, false}, {time.Time{}, at(60), false}, {at(71), time.Time{}, true}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(seen{})); diff != "" {
+		t.Errorf("a pod was met, one missed, and one found by a manager that was started anew (-want +got):\n%s", diff)
 	}
 	if waits.Mark(nil, at(80)); len(waits) > 0 {
 		t.Errorf("nodes that are gone are remembered: %v", waits)
