@@ -32,13 +32,7 @@ func TestDeprecationOf(t *testing.T) {
 			want:    Deprecation{"IPVSDeprecated", "Mode ipvs is deprecated since " + ends + "1.43"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if tc.outlook.Document == "" {
-				tc.outlook.Document = documents(t)["kubeadm-v1.36"]
-			}
-			if tc.outlook.Image == "" {
-				tc.outlook.Image = image136
-			}
-			if diff := cmp.Diff(tc.want, DeprecationOf(tc.outlook)); diff != "" {
+			if diff := cmp.Diff(tc.want, DeprecationOf(tc.outlook.on136(t))); diff != "" {
 				t.Errorf("deprecation (-want +got):\n%s", diff)
 			}
 		})

@@ -1,7 +1,9 @@
 package kubeproxy
 
 import (
+	"cmp"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -265,4 +267,11 @@ func shadow(node, mode, document string) Probe {
 
 func survey(node, mode, document string) Probe {
 	return Probe{Kind: ProbeSurvey, Node: node, Hash: Hash(document, image), Mode: mode}
+}
+
+// on136 is an outlook with kubeadm's document and image of Kubernetes 1.36 where it has none.
+func (o Outlook) on136(t *testing.T) Outlook {
+	t.Helper()
+	o.Document, o.Image = cmp.Or(o.Document, documents(t)["kubeadm-v1.36"]), cmp.Or(o.Image, image136)
+	return o
 }

@@ -100,13 +100,7 @@ func TestWarnings(t *testing.T) {
 		"a document that cannot be read has a condition of its own": {outlook: Outlook{Declared: nft, Document: "kind: [", Mode: "nftables"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if tc.outlook.Document == "" {
-				tc.outlook.Document = documents(t)["kubeadm-v1.36"]
-			}
-			if tc.outlook.Image == "" {
-				tc.outlook.Image = image136
-			}
-			if diff := cmp.Diff(tc.want, Warnings(tc.outlook)); diff != "" {
+			if diff := cmp.Diff(tc.want, Warnings(tc.outlook.on136(t))); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})

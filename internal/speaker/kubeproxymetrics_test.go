@@ -130,23 +130,30 @@ func FuzzReadMetrics(f *testing.F) {
 func TestFailing(t *testing.T) {
 	type families = map[string]float64
 	type failing = map[string]bool
-	before := proxyMetrics{written: families{"IPv4": 5, "IPv6": 5}, failures: families{"IPv4": 2, "IPv6": 0}}
+	counts := func(written, failures families) proxyMetrics {
+		return proxyMetrics{written: written, failures: failures}
+	}
+	before := counts(families{"IPv4": 5, "IPv6": 5}, families{"IPv4": 2, "IPv6": 0})
 	for name, tc := range map[string]struct {
 		before, now proxyMetrics
 		failed      failing
 		want        failing
 	}{
-		"nothing has happened":                      {before: before, now: before, want: failing{}},
-		"it still fails, and has not tried again":   {before: before, now: before, failed: failing{"IPv4": true}, want: failing{"IPv4": true}},
-		"it failed, and then wrote them":            {before: before, now: proxyMetrics{written: families{"IPv4": 6, "IPv6": 5}, failures: families{"IPv4": 3, "IPv6": 0}}, want: failing{}},
-		"one family fails while the other is right": {before: before, now: proxyMetrics{written: families{"IPv4": 5, "IPv6": 6}, failures: families{"IPv4": 3, "IPv6": 0}}, want: failing{"IPv4": true}},
-		"it has recovered":                          {before: before, failed: failing{"IPv4": true}, now: proxyMetrics{written: families{"IPv4": 6, "IPv6": 5}, failures: families{"IPv4": 2, "IPv6": 0}}, want: failing{}},
-		"its clock was set back":                    {before: before, failed: failing{"IPv4": true}, now: proxyMetrics{written: families{"IPv4": 1, "IPv6": 5}, failures: families{"IPv4": 2, "IPv6": 0}}, want: failing{}},
-		"what failed before it was counted first":   {now: before, want: failing{}},
-		"up to 1.32 one count stands for both": {before: proxyMetrics{written: families{"": 5}, failures: families{"": 1}},
-			now: proxyMetrics{written: families{"": 5}, failures: families{"": 2}}, want: failing{"": true}},
-		"a count for both, and what is written by family": {before: proxyMetrics{written: families{"IPv4": 5}, failures: families{"": 1}},
-			now: proxyMetrics{written: families{"IPv4": 6}, failures: families{"": 2}}, want: failing{}},
+		"nothing has happened":                    {before: before, now: before, want: failing{}},
+		"it still fails, and has not tried again": {before: before, now: before, failed: failing{"IPv4": true}, want: failing{"IPv4": true}},
+		"it failed, and then wrote them": {
+			before: before, now: counts(families{"IPv4": 6, "IPv6": 5}, families{"IPv4": 3, "IPv6": 0}), want: failing{}},
+		"one family fails while the other is right": {
+			before: before, now: counts(families{"IPv4": 5, "IPv6": 6}, families{"IPv4": 3, "IPv6": 0}), want: failing{"IPv4": true}},
+		"it has recovered": {
+			before: before, failed: failing{"IPv4": true}, now: counts(families{"IPv4": 6, "IPv6": 5}, families{"IPv4": 2, "IPv6": 0}), want: failing{}},
+		"its clock was set back": {
+			before: before, failed: failing{"IPv4": true}, now: counts(families{"IPv4": 1, "IPv6": 5}, families{"IPv4": 2, "IPv6": 0}), want: failing{}},
+		"what failed before it was counted first": {now: before, want: failing{}},
+		"up to 1.32 one count stands for both": {
+			before: counts(families{"": 5}, families{"": 1}), now: counts(families{"": 5}, families{"": 2}), want: failing{"": true}},
+		"a count for both, and what is written by family": {
+			before: counts(families{"IPv4": 5}, families{"": 1}), now: counts(families{"IPv4": 6}, families{"": 2}), want: failing{}},
 	} {
 		if diff := cmp.Diff(tc.want, tc.now.failing(tc.before, tc.failed)); diff != "" {
 			t.Errorf("%s: failing (-want +got):\n%s", name, diff)
