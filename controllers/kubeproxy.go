@@ -173,7 +173,7 @@ func ledgerData(l kubeproxy.Ledger) (map[string]string, error) {
 		return nil, err
 	}
 	restore := v1alpha1.RestoreNone
-	if l.OnDelete == v1alpha1.OnDeleteRestore && l.Original != nil {
+	if l.Restores() {
 		restore = v1alpha1.RestorePending
 	}
 	return map[string]string{v1alpha1.LedgerKey: text, v1alpha1.LedgerRestoreKey: restore}, nil

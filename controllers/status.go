@@ -179,7 +179,8 @@ func fill(cnet *v1alpha1.ClusterNetworking, reports reports, speakers seen, node
 	facts := conditions.Facts{
 		Generation: cnet.Generation, State: cnet.Spec.ManagementState,
 		Problems: reports.dataplane.problems, InForce: reports.dataplane.inForce, DataplaneError: errorText(reports.dataplane.err),
-		KubeProxy: reports.kubeProxy.verdict, Deprecation: conditions.Deprecation(reports.kubeProxy.deprecation), Pools: len(cnet.Spec.IPPools), AddressesError: errorText(reports.addresses.err),
+		KubeProxy: reports.kubeProxy.verdict, Deprecation: conditions.Deprecation(reports.kubeProxy.deprecation),
+		Pools: len(cnet.Spec.IPPools), AddressesError: errorText(reports.addresses.err),
 		Clashes: refusalsOf(reports.addresses.clashes), Quarantined: quarantined(reports.addresses.foreign, reports.addresses.plan), Speakers: speakers.Speakers,
 		Overlaps:    reports.addresses.overlaps,
 		KeysProblem: reports.dataplane.keys.problem(), KeysRotation: reports.dataplane.keys.rotation(),

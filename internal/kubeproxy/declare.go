@@ -96,6 +96,11 @@ func (f Fields) Mode() string {
 	return ""
 }
 
+// has says whether a setting is among the fields.
+func (f Fields) has(path Path) bool {
+	return slices.ContainsFunc(f, func(field Field) bool { return field.Path == path })
+}
+
 // Paths are the places of the fields, in order.
 func (f Fields) Paths() []Path {
 	paths := make([]Path, 0, len(f))
@@ -125,8 +130,8 @@ func (f Fields) Settings() Settings {
 }
 
 // Against says which of the fields s holds otherwise, by what they mean to kube-proxy: a setting that is not there is at its zero value, a
-// list has no order, no mode is the one that its version runs then, open, mode nftables has NodePorts at the primary addresses by itself, and metrics are served
-// on the loopback unless told otherwise, which a running process spells out.
+// list has no order, no mode is the one that its version runs then, open, mode nftables has NodePorts at the primary addresses by itself, and
+// metrics are served on the loopback unless told otherwise, which a running process spells out.
 func (f Fields) Against(s Settings, open string) []Change {
 	mode := cmp.Or(f.Mode(), s[PathMode], open)
 	var changes []Change

@@ -77,11 +77,11 @@ func Asked(f Facts) (mode string, declared Fields) {
 }
 
 // names says whether the goal names its mode, rather than to leave it to config.conf.
-func (g goal) names() bool { return slices.Contains(g.want.Paths(), PathMode) }
+func (g goal) names() bool { return g.want.has(PathMode) }
 
 // modeOf is the mode that kube-proxy runs with these settings: where they do not name it, the document does.
 func (f Facts) modeOf(want Fields) string {
-	if slices.Contains(want.Paths(), PathMode) {
+	if want.has(PathMode) {
 		return cmp.Or(want.Mode(), f.open())
 	}
 	return f.configured()

@@ -120,6 +120,10 @@ func (l Ledger) clone() Ledger {
 	return l
 }
 
+// Restores says whether kube-proxy is to be given back as it was found, once it is not managed any more: what was changed still has to be
+// changed back.
+func (l Ledger) Restores() bool { return l.OnDelete == v1alpha1.OnDeleteRestore && l.Original != nil }
+
 // latest is the configuration that worked last; nil when none is known.
 func (l Ledger) latest() *Revision {
 	if len(l.Good) == 0 {

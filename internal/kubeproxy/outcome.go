@@ -103,7 +103,7 @@ func (r roll) complete() (Decision, bool) {
 
 // rest says how kube-proxy stands when there is nothing to do.
 func (r roll) rest() Decision {
-	g := r.groups()
+	g, left := r.groups(), r.residue()
 	switch refused := r.Ledger.Refused; {
 	case r.stopped() && r.own() && r.stepMode != r.mode:
 		return r.paused("every node runs " + r.stepMode + ", half of the way to " + r.mode)
@@ -120,8 +120,8 @@ func (r roll) rest() Decision {
 			"of kube-proxy alone would leave the old rules behind. Reboot it, and it starts clean", some(namesOf(g.stranded)), g.stranded[0].Mode, r.mode))
 	case len(g.hurt) > 0:
 		return r.hurts(g.hurt[0])
-	case len(r.residue()) > 0:
-		return residueFound(r.residue())
+	case len(left) > 0:
+		return residueFound(left)
 	case len(g.gone)+len(g.dark) > 0:
 		return Decision{Progress: Underway, Phase: v1alpha1.PhaseIdle, Reason: v1alpha1.ReasonRollingOut,
 			Message: "all others are done" + r.absent("updated when they return")}

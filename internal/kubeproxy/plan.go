@@ -37,7 +37,7 @@ const (
 func Plan(f Facts) Decision {
 	f.Nodes = f.inOrder()
 	switch {
-	case f.Spec == nil && !f.restores():
+	case f.Spec == nil && !f.Ledger.Restores():
 		return f.leave()
 	case !f.Layout.Managed:
 		return Decision{Progress: Stuck, Phase: v1alpha1.PhaseStalled, Reason: v1alpha1.ReasonUnmanagedLayout, Message: f.Layout.Message,
@@ -66,11 +66,6 @@ func (f Facts) leave() Decision {
 	d := record(Ledger{Good: l.Good}, v1alpha1.PhaseIdle, "spec.kubeProxy is absent: kube-proxy stays as it runs now")
 	d.Total = len(f.Nodes)
 	return d
-}
-
-// restores says whether kube-proxy is to be given back as it was found: what was changed still has to be changed back.
-func (f Facts) restores() bool {
-	return f.Ledger.OnDelete == v1alpha1.OnDeleteRestore && f.Ledger.Original != nil
 }
 
 func (f Facts) invalid(err error) Decision {

@@ -92,13 +92,19 @@ func (w Waits) Mark(nodes []Node, now time.Time) {
 	maps.DeleteFunc(w, func(what wait, _ time.Time) bool { return !known[what] })
 }
 
-// age is for how long a pod is known to exist. The API server's clock stands in for the manager's only while that is not known.
-func (f Facts) age(p Pod) time.Duration {
-	if p.Met.IsZero() {
-		return f.Now.Sub(p.Created)
+// elapsed is for how long the manager has known something. The API server's time for it stands in only while that is not known.
+func (f Facts) elapsed(known, told time.Time) time.Duration {
+	if known.IsZero() {
+		known = told
 	}
-	return f.Now.Sub(p.Met)
+	return f.Now.Sub(known)
 }
+
+// age is for how long a pod is known to exist.
+func (f Facts) age(p Pod) time.Duration { return f.elapsed(p.Met, p.Created) }
+
+// missing is for how long it is known that a node's pod is being deleted.
+func (f Facts) missing(n Node) time.Duration { return f.elapsed(n.Missed, n.Left) }
 
 // working is what a node lacks whose kube-proxy runs, and whose rules are not written or lead nowhere.
 const working = "rules that work"
@@ -117,14 +123,6 @@ func (n Node) lacks() string {
 		return working
 	}
 	return ""
-}
-
-// missing is for how long it is known that a node's pod is being deleted.
-func (f Facts) missing(n Node) time.Duration {
-	if n.Missed.IsZero() {
-		return f.Now.Sub(n.Left)
-	}
-	return f.Now.Sub(n.Missed)
 }
 
 // untouched judges a kube-proxy that the spec does not ask to change: announcements still need strictARP where it runs ipvs.

@@ -129,7 +129,8 @@ func New(
 	s := &Speaker{
 		config: config, cache: c, source: source{reader: v, namespace: config.Namespace}, view: v, join: join, log: log, metrics: metrics,
 		report: &reporter{client: writer, node: config.Node, log: log, updated: make(chan struct{}, 1), hurry: make(chan struct{}, 1)},
-		dirty:  make(chan struct{}, 1), news: make(chan struct{}, 1), since: map[netip.Addr]time.Time{}, moves: map[netip.Addr]move{}, owners: owners{}, gone: make(chan struct{}),
+		dirty:  make(chan struct{}, 1), news: make(chan struct{}, 1), gone: make(chan struct{}),
+		since: map[netip.Addr]time.Time{}, moves: map[netip.Addr]move{}, owners: owners{},
 		reassure: make(chan chan<- struct{}), joined: make(chan struct{}), unmet: map[string]bool{},
 	}
 	s.lookout, s.silence = newLookout(s.dirty), newSilence(s.dirty)

@@ -88,7 +88,7 @@ func (w *witness) watchProxy(ctx context.Context) error {
 			address = *set
 		}
 		answer := w.proxy.ask(ctx, address)
-		if now := time.Now(); answer.Mode != before.Mode || !answer.StartTime.Equal(before.StartTime) || now.Sub(lookedAt) >= lookEvery {
+		if now := time.Now(); !sameProcess(answer, before) || now.Sub(lookedAt) >= lookEvery {
 			left = w.traces(ctx, answer.Mode, left)
 			before, lookedAt = answer, now
 		}
@@ -172,10 +172,13 @@ func (w *witness) hear(next v1alpha1.NodeKubeProxy, now time.Time) {
 	w.tell(next)
 }
 
-// sameStage says whether what was checked under one answer still holds under another.
-func sameStage(a, b v1alpha1.NodeKubeProxy) bool {
-	return a.Mode == b.Mode && a.StartTime.Equal(b.StartTime) && a.Rules == b.Rules
+// sameProcess says whether two answers are of one process, as far as can be told.
+func sameProcess(a, b v1alpha1.NodeKubeProxy) bool {
+	return a.Mode == b.Mode && a.StartTime.Equal(b.StartTime)
 }
+
+// sameStage says whether what was checked under one answer still holds under another.
+func sameStage(a, b v1alpha1.NodeKubeProxy) bool { return sameProcess(a, b) && a.Rules == b.Rules }
 
 // paced is the number of failures to tell: the first at once, further ones now and then.
 func paced(told, counted int64, ago time.Duration) int64 {

@@ -106,7 +106,7 @@ func pendingService(name string) *corev1.Service {
 		Type: corev1.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: &no, Ports: []corev1.ServicePort{{Port: wire.Port}}}}
 }
 
-// served returns once n Services have an address. A watch tells: listing them all every moment would take half a core from what is measured.
+// served returns once n Services have an address. A watch tells: to list them all every moment would cost processor time that what is measured needs.
 func served(events <-chan watch.Event, n int) error {
 	limit := time.After(allocateWithin)
 	has := map[string]bool{}
