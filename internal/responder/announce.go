@@ -50,7 +50,7 @@ func (r *Responder) wakeAnnouncer() {
 	}
 }
 
-// announce sends the announcements that are due, until the context ends. A frame that cannot be sent is left to the next one of its
+// announce sends the announcements that are due, until the context ends, and widens the filter again after a crowd. A frame that cannot be sent is left to the next one of its
 // schedule: if the socket is broken, read ends the task.
 func (r *Responder) announce(ctx context.Context) {
 	agenda := newAgenda()
@@ -64,6 +64,7 @@ func (r *Responder) announce(ctx context.Context) {
 		case <-timer.C:
 		}
 		now := time.Now()
+		again := r.listenAgain(now)
 		r.mu.Lock()
 		announced, refreshed, next := agenda.due(now, r.owned)
 		r.mu.Unlock()
@@ -72,7 +73,7 @@ func (r *Responder) announce(ctx context.Context) {
 		r.tell(ctx, p, announced, r.protocol.announcement)
 		r.tell(ctx, p, refreshed, func(a netip.Addr) [][]byte { return r.protocol.announcement(a)[:1] })
 		r.tellAskers(ctx, p, announced)
-		timer.Reset(next - time.Since(now))
+		timer.Reset(min(next, again) - time.Since(now))
 	}
 }
 

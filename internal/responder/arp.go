@@ -86,7 +86,7 @@ func (arp) name() string { return "ARP" }
 
 func (arp) family(a netip.Addr) bool { return a.Is4() }
 
-// selection wants packets from and for addresses in the ranges: the first are what others claim.
+// selection wants packets from and for addresses of interest: the first are what others claim.
 func (arp) selection() selection {
 	return selection{
 		protocol: []bpf.Instruction{
@@ -94,8 +94,9 @@ func (arp) selection() selection {
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: etherTypeARP, SkipTrue: 1},
 			bpf.RetConstant{Val: drop},
 		},
-		addresses: []uint32{offsetTargetProtocol, offsetSenderProtocol},
-		highest:   packetTypeBroadcast,
+		claimed: offsetSenderProtocol,
+		asked:   offsetTargetProtocol,
+		highest: packetTypeBroadcast,
 	}
 }
 

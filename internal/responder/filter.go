@@ -18,9 +18,14 @@ const (
 	packetTypeMulticast packetType = 2
 )
 
-// instructionLimit is how many instructions the kernel takes (BPF_MAXINSNS). Where the ranges need more, the filter lets every packet of
-// the protocol through, and the program tells them apart.
-const instructionLimit = 4096
+// How many ranges of addresses a filter tells apart; of more, those that lie closest together count as one, and the program tells them apart. The
+// kernel charges a filter to the socket after it has translated it (Linux, sk_filter_charge), 8 bytes for each of its instructions, and the one that
+// it replaces is charged until then: together at most net.core.optmem_max, which is 20,480 bytes before Linux 6.9. A range of IPv4 becomes 7
+// instructions at most, one of IPv6 fewer than 50.
+const (
+	claimedAtMost = 24
+	askedAtMost   = 128
+)
 
 // accept and drop are the filter's verdicts: how many bytes of the frame the socket gets.
 const (
@@ -28,24 +33,19 @@ const (
 	drop   = 0
 )
 
-// Range is an interval of addresses, both ends included.
-type Range struct{ First, Last netip.Addr }
-
 // selection is which packets of a protocol pass the filter, however the frame came in.
 type selection struct {
 	// protocol goes on with the protocol's packets, and drops all others.
 	protocol []bpf.Instruction
-	// addresses are the offsets of the addresses of which one has to lie in a range.
-	addresses []uint32
+	// claimed is the offset of the address that a packet may claim, asked of the one that it may ask for.
+	claimed, asked uint32
 	// highest is the highest packet type that can be for us.
 	highest packetType
 }
 
-// filter is the program (classic BPF) that lets only packets about addresses in the ranges through to the socket: a storm of others costs
-// nothing.
-func (s selection) filter(ifindex int, ranges []Range) ([]bpf.RawInstruction, error) {
-	here := forThisHost(ifindex, s.highest)
-	program, err := bpf.Assemble(append(here, s.about(ranges, instructionLimit-len(here))...))
+// filter is the program (classic BPF) that lets only packets of interest through to the socket: a storm of others costs nothing.
+func (s selection) filter(ifindex int, in interest) ([]bpf.RawInstruction, error) {
+	program, err := bpf.Assemble(append(forThisHost(ifindex, s.highest), s.about(in)...))
 	if err != nil {
 		return nil, fmt.Errorf("assembling the packet filter: %w", err)
 	}
@@ -65,18 +65,60 @@ func forThisHost(ifindex int, highest packetType) []bpf.Instruction {
 	}
 }
 
-// about accepts the protocol's packets with an address in one of the ranges, or all of them if that took more instructions than the limit.
-func (s selection) about(ranges []Range, limit int) []bpf.Instruction {
-	program := slices.Clone(s.protocol)
-	for _, offset := range s.addresses {
-		for _, r := range ranges {
-			program = append(program, within(offset, r)...)
-		}
-	}
-	if len(program) >= limit {
-		return append(slices.Clone(s.protocol), bpf.RetConstant{Val: accept})
+// about accepts the protocol's packets that claim or ask for an address of interest, and drops all others.
+func (s selection) about(in interest) []bpf.Instruction {
+	program := slices.Concat(s.protocol, among(s.claimed, coarsen(in.claimed, claimedAtMost)))
+	if s.asked != s.claimed {
+		program = append(program, among(s.asked, coarsen(in.asked, askedAtMost))...)
 	}
 	return append(program, bpf.RetConstant{Val: drop})
+}
+
+// among accepts a packet whose address at an offset lies in one of the ranges, which are merged, and goes on after it with any other.
+func among(offset uint32, ranges []Range) []bpf.Instruction {
+	var program []bpf.Instruction
+	if len(ranges) > 0 && ranges[0].First.Is4() {
+		var bounds []uint32
+		for _, r := range ranges {
+			bounds = append(bounds, words(r.First)[0])
+			if after := r.Last.Next(); after.IsValid() {
+				bounds = append(bounds, words(after)[0])
+			}
+		}
+		return append([]bpf.Instruction{bpf.LoadAbsolute{Off: offset, Size: 4}}, search(bounds, false, 0)...)
+	}
+	for _, r := range ranges {
+		program = append(program, within(offset, r)...)
+	}
+	return program
+}
+
+// jumpAtMost is how far a conditional jump goes.
+const jumpAtMost = 255
+
+// search looks by halves for where the word that is loaded lies between bounds. It is in a range from the first bound on, out of it from the second
+// on, and so forth; in says whether it is in one below the first. Within a range the packet is accepted; a miss goes on so many instructions after
+// the end.
+//
+//	        ≥ bounds[half]?
+//	       no ╱        ╲ yes
+//	bounds[:half]   bounds[half+1:]
+func search(bounds []uint32, in bool, after int) []bpf.Instruction {
+	if len(bounds) == 0 {
+		if in {
+			return []bpf.Instruction{bpf.RetConstant{Val: accept}}
+		}
+		return []bpf.Instruction{bpf.Jump{Skip: uint32(after)}} //nolint:gosec // not negative
+	}
+	half := len(bounds) / 2
+	right := search(bounds[half+1:], in == (half%2 == 1), after)
+	left := search(bounds[:half], in, after+len(right))
+	if len(left) > jumpAtMost {
+		return slices.Concat([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: bounds[half], SkipFalse: 1},
+			bpf.Jump{Skip: uint32(len(left))}}, left, right) //nolint:gosec // not negative
+	}
+	node := bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: bounds[half], SkipTrue: uint8(len(left))} //nolint:gosec // not more than jumpAtMost
+	return slices.Concat([]bpf.Instruction{node}, left, right)
 }
 
 // place is where a step goes on.
@@ -152,35 +194,4 @@ func words(a netip.Addr) []uint32 {
 		split = append(split, binary.BigEndian.Uint32(b))
 	}
 	return split
-}
-
-// merge returns the ranges of a family in order, those that touch or overlap as one.
-func merge(ranges []Range, family func(netip.Addr) bool) []Range {
-	sorted := slices.DeleteFunc(slices.Clone(ranges), func(r Range) bool { return !family(r.First) || !family(r.Last) })
-	slices.SortFunc(sorted, func(a, b Range) int { return a.First.Compare(b.First) })
-	var merged []Range
-	for _, r := range sorted {
-		n := len(merged)
-		if n == 0 || merged[n-1].Last.Less(r.First) && merged[n-1].Last.Next() != r.First {
-			merged = append(merged, r)
-		} else if merged[n-1].Last.Less(r.Last) {
-			merged[n-1].Last = r.Last
-		}
-	}
-	return merged
-}
-
-// contains says whether an address lies in one of the ranges, which are merged.
-func contains(merged []Range, a netip.Addr) bool {
-	_, found := slices.BinarySearchFunc(merged, a, func(r Range, a netip.Addr) int {
-		switch {
-		case r.Last.Less(a):
-			return -1
-		case a.Less(r.First):
-			return 1
-		default:
-			return 0
-		}
-	})
-	return found
 }

@@ -356,12 +356,12 @@ func TestTheKernelReportsTheGroupsOfOwnedAddresses(t *testing.T) {
 	}
 	awaitReport(t, reports, solicitedNode(ourAddr6))
 
-	r.Seek([]netip.Addr{netip.MustParseAddr("fd00::201"), netip.MustParseAddr("192.168.1.201")})
+	r.Seek([]netip.Addr{netip.MustParseAddr("fd00::201"), netip.MustParseAddr("192.168.1.201")}, time.Now())
 	r.Own(nil, time.Now())
 	if diff := cmp.Diff(map[string]bool{"ff0200000000000000000001ff000201": true}, joinedGroups(t, near)); diff != "" {
 		t.Errorf("joined for an address that is about to be probed (-want +got):\n%s", diff)
 	}
-	r.Seek(nil)
+	r.Seek(nil, time.Now())
 
 	all := []netip.Addr{netip.MustParseAddr("fd00::1")}
 	for len(all) < 4000 {

@@ -61,8 +61,8 @@ func (ndp) name() string { return "NDP" }
 
 func (ndp) family(a netip.Addr) bool { return a.Is6() && !a.Is4In6() }
 
-// selection wants solicitations and advertisements of addresses in the ranges: the second are what others claim. Checking the hop limit and
-// the checksum is left to the program.
+// selection wants solicitations and advertisements of addresses in the ranges: the second are what others claim. Both name the address at one
+// place. Solicitations of others' addresses hardly come, as those are in other groups. Checking the hop limit and the checksum is left to the program.
 func (ndp) selection() selection {
 	return selection{
 		protocol: []bpf.Instruction{
@@ -75,8 +75,9 @@ func (ndp) selection() selection {
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(neighbourAdvertisement), SkipTrue: 1},
 			bpf.RetConstant{Val: drop},
 		},
-		addresses: []uint32{offsetTarget},
-		highest:   packetTypeMulticast,
+		claimed: offsetTarget,
+		asked:   offsetTarget,
+		highest: packetTypeMulticast,
 	}
 }
 

@@ -96,16 +96,21 @@ type Responder struct {
 
 	// owning is held while the owned addresses change.
 	owning sync.Mutex
-	// groups are the multicast groups that NDP needs, nil for ARP; sought are addresses whose groups it needs although they are not owned. The
-	// holder of owning uses them.
+	// groups are the multicast groups that NDP needs, nil for ARP. The holder of owning uses them.
 	groups *groups
-	sought []netip.Addr
 
 	mu sync.Mutex
 	// owned are the addresses that are answered for, each with when it was taken over.
 	owned map[netip.Addr]time.Time
-	// heard are the ranges that pass the filter, pooled those among them of which addresses may be owned.
+	// sought are addresses of which questions are heard although they are not owned.
+	sought []netip.Addr
+	// heard are the ranges of which it is seen who claims an address, pooled those among them of which addresses may be owned.
 	heard, pooled []Range
+	// filtered is what passes the filter.
+	filtered interest
+	crowd    crowd
+	// failure is why the filter could not be set; it ends the responder.
+	failure error
 	// askers are the neighbours to be told when an address moves here.
 	askers askers
 	// wake tells the announcer that an address was taken over.
@@ -114,7 +119,7 @@ type Responder struct {
 
 // open opens a protocol's socket on an interface. Nothing passes its filter until Hear has been called.
 func open(index int, mac MAC, p protocol, etherType int, config Config) (*Responder, error) {
-	closed, err := p.selection().filter(index, nil)
+	closed, err := p.selection().filter(index, interest{})
 	if err != nil {
 		return nil, err
 	}
@@ -137,31 +142,6 @@ func macOf(a net.HardwareAddr) (MAC, error) {
 		return MAC{}, fmt.Errorf("the hardware address %q is not one of Ethernet, of 6 bytes", a)
 	}
 	return MAC(a), nil
-}
-
-// Hear makes the responder listen to packets about addresses in these ranges, of which Own takes some, and about these hosts: they are only to be
-// seen, and who asks for them is told nothing when an address moves here. It listens to no others.
-func (r *Responder) Hear(ranges []Range, hosts ...netip.Addr) error {
-	all := slices.Clone(ranges)
-	for _, h := range hosts {
-		all = append(all, Range{First: h, Last: h})
-	}
-	pooled, merged := merge(ranges, r.protocol.family), merge(all, r.protocol.family)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.pooled = pooled
-	if slices.Equal(merged, r.heard) {
-		return nil
-	}
-	program, err := r.protocol.selection().filter(r.index, merged)
-	if err != nil {
-		return err
-	}
-	if err := r.conn.SetBPF(program); err != nil {
-		return fmt.Errorf("setting the packet filter: %w", err)
-	}
-	r.heard = merged
-	return nil
 }
 
 // Own makes the responder answer for exactly these addresses, and announce those that are new to it. Only those among the ranges that it
@@ -187,24 +167,28 @@ func (r *Responder) Own(addrs []netip.Addr, now time.Time) {
 	}
 	changed := !maps.Equal(owned, r.owned)
 	r.owned = owned
+	r.refilterLocked(now)
 	r.mu.Unlock()
 	if changed {
 		r.wakeAnnouncer()
 	}
 }
 
-// Seek makes the responder hear what others ask about these addresses too, until it seeks others and owns anew: who probes an address has to be in
-// its group first, or two that probe at once do not hear each other (RFC 4862, section 5.4.2). ARP needs no groups.
-func (r *Responder) Seek(addrs []netip.Addr) {
+// Seek makes the responder hear what others ask about these addresses too, until it seeks others and owns anew: of two that probe an address at
+// once, each has to hear the other. For NDP it joins the address's group first (RFC 4862, section 5.4.2).
+func (r *Responder) Seek(addrs []netip.Addr, now time.Time) {
 	r.owning.Lock()
 	defer r.owning.Unlock()
-	if r.groups == nil {
-		return
+	sought := slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !r.protocol.family(a) })
+	if r.groups != nil {
+		for _, err := range r.groups.join(sought) {
+			r.config.Failed(err)
+		}
 	}
-	r.sought = slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !r.protocol.family(a) })
-	for _, err := range r.groups.join(r.sought) {
-		r.config.Failed(err)
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sought = sought
+	r.refilterLocked(now)
 }
 
 // Announce begins the announcements of an owned address anew, as is due after somebody else announced it. It does nothing for any other.
@@ -287,6 +271,9 @@ func (r *Responder) read(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		if failure := r.failed(); failure != nil {
+			return failure
+		}
 		if err != nil {
 			return fmt.Errorf("reading %s frames: %w", r.protocol.name(), err)
 		}
@@ -329,6 +316,13 @@ func (r *Responder) consider(m message, now time.Time) verdict {
 	v := judge(m, r.mac, func(a netip.Addr) bool { return contains(r.heard, a) }, r.ownsLocked)
 	if v.learn && contains(r.pooled, m.asks) {
 		r.askers.learn(asker{addr: m.sender, mac: m.source}, m.asks, now)
+	}
+	if v.drop == NotOwned && !slices.Contains(r.sought, m.asks) {
+		r.crowd.count(now)
+		if _, crowded := r.crowd.passes(now); crowded {
+			r.refilterLocked(now)
+			r.wakeAnnouncer()
+		}
 	}
 	return v
 }

@@ -24,6 +24,7 @@ type wire struct {
 	in      chan []byte
 	broken  chan error
 	expired chan struct{}
+	expire  sync.Once
 	start   time.Time
 	sniff   func(frame []byte) // is told of each frame that is written, if it is not nil
 
@@ -31,6 +32,8 @@ type wire struct {
 	sent    []string
 	refused int // how many writes are yet refused, as by a full queue
 	filters int
+	filter  []bpf.RawInstruction
+	deaf    error // why no filter can be set, if it is not nil
 	closed  bool
 }
 
@@ -70,12 +73,18 @@ func (w *wire) WriteTo(b []byte, _ net.Addr) (int, error) {
 }
 
 func (w *wire) SetReadDeadline(time.Time) error {
-	close(w.expired)
+	w.expire.Do(func() { close(w.expired) })
 	return nil
 }
 
-func (w *wire) SetBPF([]bpf.RawInstruction) error {
+func (w *wire) SetBPF(filter []bpf.RawInstruction) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.deaf != nil {
+		return w.deaf
+	}
 	w.filters++
+	w.filter = filter
 	return nil
 }
 

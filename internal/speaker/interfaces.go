@@ -199,7 +199,7 @@ func (r *responders) hear(ranges []responder.Range, around []host, now time.Time
 // family.
 func (r *responders) own(owned, sought map[string][]netip.Addr, now time.Time) {
 	for at, task := range r.tasks {
-		task.responder.Seek(sought[at.iface])
+		task.responder.Seek(sought[at.iface], now)
 		task.responder.Own(owned[at.iface], now)
 	}
 }
