@@ -2,6 +2,7 @@ package membership
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -85,9 +86,14 @@ func Join(c Config) (*Group, error) {
 	}
 	g := &Group{ring: ring, changed: make(chan struct{}, 1), met: make(chan struct{})}
 	g.member = newMember(c.Node, g.wake)
-	list, err := memberlist.Create(configure(c, ring, g.member))
+	logger := log.New(c.Log, "", 0)
+	port, err := listen(netip.AddrPortFrom(c.Addr, uint16(c.Port)), logger) //nolint:gosec // a port
 	if err != nil {
 		return nil, fmt.Errorf("opening the membership port %d on %s (does another program have it? spec.speaker.membershipPort sets another): %w", c.Port, c.Addr, err)
+	}
+	list, err := memberlist.Create(configure(c.Node, port, ring, g.member, logger))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("starting the membership: %w", err), port.Shutdown())
 	}
 	g.list = list
 	// The message is queued when this returns. The only error is that it was not waited for until it is out, which may take a second.
@@ -97,11 +103,12 @@ func Join(c Config) (*Group, error) {
 }
 
 // configure is how memberlist runs.
-func configure(c Config, ring *memberlist.Keyring, m *member) *memberlist.Config {
+func configure(node string, port *transport, ring *memberlist.Keyring, m *member, logger *log.Logger) *memberlist.Config {
 	cfg := memberlist.DefaultLANConfig()
-	cfg.Name = c.Node
-	cfg.BindAddr, cfg.BindPort = c.Addr.String(), c.Port
-	cfg.AdvertiseAddr, cfg.AdvertisePort = c.Addr.String(), c.Port
+	cfg.Name = node
+	cfg.Transport = port
+	cfg.BindAddr, cfg.BindPort = port.at.Addr().String(), int(port.at.Port())
+	cfg.AdvertiseAddr, cfg.AdvertisePort = cfg.BindAddr, cfg.BindPort
 	cfg.Keyring = ring
 	cfg.ProbeInterval, cfg.ProbeTimeout, cfg.IndirectChecks = probeInterval, probeTimeout, indirectChecks
 	cfg.SuspicionMult, cfg.SuspicionMaxTimeoutMult = suspicionMult, suspicionMaxMult
@@ -112,7 +119,7 @@ func configure(c Config, ring *memberlist.Keyring, m *member) *memberlist.Config
 	cfg.DisableTcpPings = true
 	cfg.EnableCompression = false // the messages are small, and encrypted afterwards
 	cfg.Delegate, cfg.Events, cfg.Ping = m, m, m
-	cfg.Logger = log.New(c.Log, "", 0)
+	cfg.Logger = logger
 	return cfg
 }
 
