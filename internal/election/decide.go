@@ -115,34 +115,51 @@ func Decide(v View) []Decision {
 	}
 	placed := newPlacement(addresses, v.off)
 	for i, a := range addresses {
-		next, chosen := placed.choose(a, "")
-		if _, taken := a.best(a.standing); !taken && chosen {
-			placed.load[next.Node]++
+		n := &next{address: a, placed: placed}
+		if !a.taken() && n.choose() {
+			placed.load[n.Node]++
 		}
-		claim := v.claim(a, placed, next, chosen)
-		decisions[i] = v.report(a, claim, next, chosen)
+		claim := v.claim(a, n)
+		decisions[i] = v.report(a, claim, n)
 		decisions[i].Claim = claim
 	}
 	return decisions
 }
 
+// next is the candidate that is to announce an address that nobody has. It is chosen once it matters: most addresses have an owner, and keep it.
+type next struct {
+	Candidate
+	address       Address
+	placed        placement
+	asked, chosen bool
+}
+
+// choose chooses it, and says whether there is one.
+func (n *next) choose() bool {
+	if !n.asked {
+		n.asked = true
+		n.Candidate, n.chosen = n.placed.choose(n.address, "")
+	}
+	return n.chosen
+}
+
 // report says who announces the address now that this node claims this: who has it, or else who is to take it over next.
-func (v View) report(a Address, claim Claim, next Candidate, chosen bool) Decision {
+func (v View) report(a Address, claim Claim, n *next) Decision {
 	after := a.with(v.Self, claim)
 	announcer, owned := after.best(after.claiming)
 	switch {
 	case owned:
-	case !chosen:
+	case !n.choose():
 		return Decision{Reason: NoCandidate, Message: explain(a.Candidates)}
 	case a.Fence == Occupied:
 		return Decision{Reason: AnswersElsewhere, Message: v.Self + " would take it over, but " + a.Occupant.does(v.Self) +
 			". It is asked again every second"}
-	case next.Node == v.Self && !v.Quorum.Suffices():
+	case n.Node == v.Self && !v.Quorum.Suffices():
 		return Decision{Reason: HearsTooFew, Message: fmt.Sprintf("%s would take it over, but hears only %d of %d speakers, itself included: it "+
 			"may be the one that is cut off. Check the network between the nodes (spec.speaker.membershipPort, TCP and UDP), or remove nodes that "+
 			"are gone for good from the cluster", v.Self, v.Quorum.Heard, v.Quorum.Known)}
 	default:
-		announcer = next
+		announcer = n.Candidate
 	}
 	if announcer.Excluded && !slices.ContainsFunc(a.Candidates, func(c Candidate) bool { return c.fitness() > excluded }) {
 		return Decision{Node: announcer.Node, Reason: ElectedExcluded, Message: fmt.Sprintf(
@@ -167,31 +184,34 @@ func (o Occupant) does(self string) string {
 }
 
 // claim is what this node claims from now on.
-func (v View) claim(a Address, placed placement, next Candidate, chosen bool) Claim {
+func (v View) claim(a Address, n *next) Claim {
 	me := a.candidate(v.Self)
 	rival, contested := a.best(func(c Candidate) bool { return c.Node != v.Self && a.claiming(c) })
 	switch {
 	case me.Obstacle.mutes():
 		return Claim{}
 	case me.Claim.Stage.Answers():
-		other, replaceable := placed.choose(a, v.Self)
-		return v.hold(a, me, rival, contested, other, replaceable)
+		return v.hold(a, me, rival, contested)
 	case me.Claim.Stage == Taking:
 		return v.take(a, me, rival, contested)
-	case chosen && next.Node == v.Self:
+	case a.taken() && v.holds(keepOwners):
+		return Claim{}
+	case n.choose() && n.Node == v.Self:
 		return v.begin(a)
 	}
 	return Claim{}
 }
 
 // hold decides for a node that answers. Whether it hears enough others does not matter: who is cut off hurts nobody by answering.
-func (v View) hold(a Address, me, rival Candidate, contested bool, other Candidate, replaceable bool) Claim {
+func (v View) hold(a Address, me, rival Candidate, contested bool) Claim {
+	other := a.fittest(v.Self)
+	replaceable := other != unable
 	switch {
 	case contested && rival.Claim.Stage.Answers() && a.better(rival, me) && v.holds(yieldToBetter):
 		return Claim{}
 	case !replaceable && me.Obstacle != Able:
 		return Claim{}
-	case !replaceable || !v.Departing && me.fitness() >= other.fitness():
+	case !replaceable || !v.Departing && me.fitness() >= other:
 		return Claim{Epoch: me.Claim.Epoch, Stage: Held}
 	case !v.holds(handOver):
 		return Claim{}
@@ -221,8 +241,7 @@ func (v View) take(a Address, me, rival Candidate, contested bool) Claim {
 
 // begin decides for the node that is chosen and claims nothing yet.
 func (v View) begin(a Address) Claim {
-	_, taken := a.best(a.standing)
-	if taken && v.holds(keepOwners) || v.Departing || !v.mayTake() || a.Fence == Occupied && v.holds(askTheWire) {
+	if v.Departing || !v.mayTake() || a.Fence == Occupied && v.holds(askTheWire) {
 		return Claim{}
 	}
 	epoch := a.Epoch
@@ -246,6 +265,9 @@ func (a Address) Offered() bool {
 	owner, owned := a.best(a.claiming)
 	return owned && owner.Claim.Stage == Offered
 }
+
+// taken says whether somebody claims the address and does not offer it.
+func (a Address) taken() bool { return slices.ContainsFunc(a.Candidates, a.standing) }
 
 // standing says whether a candidate claims the address and does not offer it.
 func (a Address) standing(c Candidate) bool { return a.claiming(c) && c.Claim.Stage != Offered }
@@ -272,6 +294,9 @@ func (a Address) candidate(node string) Candidate {
 
 // with returns the address as it is once a node claims this.
 func (a Address) with(node string, claim Claim) Address {
+	if a.candidate(node).Claim == claim {
+		return a
+	}
 	a.Candidates = slices.Clone(a.Candidates)
 	for i := range a.Candidates {
 		if a.Candidates[i].Node == node {

@@ -62,7 +62,7 @@ func newPlacement(addresses []Address, off safeguard) placement {
 // highest score. It is none of those that offer the address, and not the one to be left out. Without any it returns false.
 func (p placement) choose(a Address, without string) (best Candidate, found bool) {
 	for _, c := range a.Candidates {
-		if c.fitness() == unable || c.Claim.Stage == Offered || c.Node == without {
+		if !c.available() || c.Node == without {
 			continue
 		}
 		if !found || p.before(a.Addr, c, best) {
@@ -70,6 +70,20 @@ func (p placement) choose(a Address, without string) (best Candidate, found bool
 		}
 	}
 	return best, found
+}
+
+// available says whether a candidate can be chosen.
+func (c Candidate) available() bool { return c.fitness() != unable && c.Claim.Stage != Offered }
+
+// fittest is the fitness of the one that would be chosen; unable without any.
+func (a Address) fittest(without string) fitness {
+	best := unable
+	for _, c := range a.Candidates {
+		if c.available() && c.Node != without {
+			best = max(best, c.fitness())
+		}
+	}
+	return best
 }
 
 func (p placement) before(addr netip.Addr, a, b Candidate) bool {

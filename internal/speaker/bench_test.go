@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,8 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 	"github.com/lanyard-dev/lanyard/internal/election"
 	"github.com/lanyard-dev/lanyard/internal/laststate"
 	"github.com/lanyard-dev/lanyard/internal/membership"
@@ -47,7 +48,7 @@ func (l many) List(_ context.Context, into client.ObjectList, opts ...client.Lis
 
 func newMany(services int) many {
 	l := many{objects: map[reflect.Type]client.ObjectList{}, config: stored()}
-	l.config.Data["configuration"] = "generation: 7\nipPools:\n- {name: wide, addresses: [10.0.0.0/16]}\nl2Advertisements:\n- {name: all}\n"
+	l.config.Data[v1alpha1.ConfigurationKey] = "generation: 7\nipPools:\n- {name: wide, addresses: [10.0.0.0/16]}\nl2Advertisements:\n- {name: all}\n"
 	var (
 		all   corev1.ServiceList
 		ends  discoveryv1.EndpointSliceList
@@ -57,7 +58,9 @@ func newMany(services int) many {
 	for i := range services {
 		svc := balancer(fmt.Sprintf("web-%d", i), addr.String())
 		svc.Annotations = map[string]string{"networking.lanyard.dev/allocated": addr.String() + "=wide"}
-		svc.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:status":"` + strings.Repeat("x", 500) + `"}`)}}
+		svc.UID, svc.ResourceVersion = types.UID(fmt.Sprintf("uid-%d", i)), "1"
+		svc.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: v1alpha1.FieldManager, Subresource: "status", FieldsV1: metav1.NewFieldsV1(
+			`{"f:metadata":{"f:annotations":{"f:networking.lanyard.dev/allocated":{}}},"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`)}}
 		all.Items = append(all.Items, *svc)
 		ends.Items = append(ends.Items, discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name + "-x",
 			Labels: map[string]string{discoveryv1.LabelServiceName: svc.Name}}, Endpoints: make([]discoveryv1.Endpoint, 3)})
@@ -112,6 +115,9 @@ func BenchmarkDecide(b *testing.B) {
 					return s.claims.ask(addr, offered, time.Unix(0, 0))
 				}
 				verdicts := decide(snap)
+				if len(verdicts) != services {
+					b.Fatalf("%d addresses were decided, want %d", len(verdicts), services)
+				}
 				ahead(snap, nil)
 				s.take(verdicts, snap, time.Unix(0, 0))
 				s.claims.settle(verdicts, snap)

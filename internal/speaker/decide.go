@@ -39,9 +39,10 @@ const notAdvertised election.Reason = "NotAdvertised"
 // decide says who announces each address, in the order of addresses. An address that two Services show is decided once: they share its
 // announcer.
 func decide(s snapshot) []verdict {
-	var all []verdict
-	view := election.View{Self: s.self, Quorum: s.quorum(), Departing: s.departing}
-	decided := map[netip.Addr]bool{}
+	all := make([]verdict, 0, len(s.services))
+	view := election.View{Self: s.self, Quorum: s.quorum(), Departing: s.departing, Addresses: make([]election.Address, 0, len(s.services))}
+	decided := make(map[netip.Addr]bool, len(s.services))
+	strangers := s.unlisted()
 	for _, svc := range s.services {
 		for _, addr := range svc.addrs {
 			pool, ours := s.poolOf(svc, addr)
@@ -56,7 +57,7 @@ func decide(s snapshot) []verdict {
 			}
 			v := verdict{addr: addr}
 			var address election.Address
-			address, v.iface = s.address(svc, addr, ads)
+			address, v.iface = s.address(svc, addr, ads, strangers)
 			all, view.Addresses = append(all, v), append(view.Addresses, address)
 		}
 	}
@@ -101,8 +102,15 @@ func (s snapshot) poolOf(svc service, addr netip.Addr) (name string, ours bool) 
 	return name, ours
 }
 
+// unlisted are the members that are no nodes of the cluster, or not any more, sorted.
+func (s snapshot) unlisted() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.members)), s.lists)
+}
+
 // address returns what the election needs to know of an address, and the interface on which this node could answer for it.
-func (s snapshot) address(svc service, addr netip.Addr, ads []v1alpha1.L2Advertisement) (address election.Address, iface string) {
+func (s snapshot) address(
+	svc service, addr netip.Addr, ads []v1alpha1.L2Advertisement, strangers []string,
+) (address election.Address, iface string) {
 	address = election.Address{Addr: addr, Epoch: s.epochs[addr], Candidates: make([]election.Candidate, 0, len(s.nodes))}
 	for _, n := range s.nodes {
 		_, excluded := n.labels[v1alpha1.ExcludeLabel]
@@ -113,8 +121,8 @@ func (s snapshot) address(svc service, addr netip.Addr, ads []v1alpha1.L2Adverti
 			iface = segment.Interface
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.members)) {
-		if claim := s.claim(name, addr); claim.Stage != election.None && !s.lists(name) {
+	for _, name := range strangers {
+		if claim := s.claim(name, addr); claim.Stage != election.None {
 			address.Candidates = append(address.Candidates, election.Candidate{Node: name, Obstacle: election.Unlisted, Claim: claim})
 		}
 	}

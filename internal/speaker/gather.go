@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
-	"github.com/lanyard-dev/lanyard/internal/allocation"
 	"github.com/lanyard-dev/lanyard/internal/configuration"
 	"github.com/lanyard-dev/lanyard/internal/ipam"
 	"github.com/lanyard-dev/lanyard/internal/membership"
@@ -23,6 +21,8 @@ import (
 type source struct {
 	reader    client.Reader
 	namespace string
+	// digests spare reading again what has not changed; nil: everything is read.
+	digests *digests
 }
 
 // settings are a configuration with its pools read.
@@ -71,7 +71,7 @@ func (s source) snapshot(ctx context.Context, self string, in settings, members 
 			return snapshot{}, fmt.Errorf("listing %s: %w", what, err)
 		}
 	}
-	snap.services = servicesOf(services.Items, endpointSlices.Items, in.LoadBalancerClass)
+	snap.services = s.digests.services(services.Items, endpointSlices.Items, in.LoadBalancerClass)
 	for i := range nodes.Items {
 		snap.nodes = append(snap.nodes, nodeOf(&nodes.Items[i]))
 	}
@@ -139,73 +139,4 @@ func nodeOf(n *corev1.Node) node {
 		}
 	}
 	return facts
-}
-
-// servicesOf returns the load balancers of a class, none where it is empty, that show addresses, in the order of names.
-func servicesOf(services []corev1.Service, endpointSlices []discoveryv1.EndpointSlice, class string) []service {
-	endpoints := map[string][]discoveryv1.Endpoint{}
-	for i := range endpointSlices {
-		es := &endpointSlices[i]
-		name := es.Namespace + "/" + es.Labels[discoveryv1.LabelServiceName]
-		endpoints[name] = append(endpoints[name], es.Endpoints...)
-	}
-	var all []service
-	for i := range services {
-		svc := &services[i]
-		if !allocation.Ours(svc, class) {
-			continue
-		}
-		s := service{
-			name:  svc.Namespace + "/" + svc.Name,
-			local: svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
-			addrs: allocation.Addresses(svc),
-		}
-		if len(s.addrs) == 0 {
-			continue
-		}
-		if allocation.WrittenByUs(svc) {
-			s.draining = poolsRemembered(svc, s.addrs)
-		}
-		if s.local {
-			s.endpoints = nodesWith(endpoints[s.name])
-		}
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(a, b service) int { return strings.Compare(a.name, b.name) })
-	return all
-}
-
-// poolsRemembered returns the pool that each address came from, as the Service's annotation remembers it.
-func poolsRemembered(svc *corev1.Service, addrs []netip.Addr) map[netip.Addr]string {
-	pools := map[netip.Addr]string{}
-	for _, a := range addrs {
-		pools[a] = ""
-	}
-	for _, e := range allocation.Remembered(svc) {
-		if _, has := pools[e.Addr]; has {
-			pools[e.Addr] = e.Pool
-		}
-	}
-	return pools
-}
-
-// nodesWith returns the nodes with a ready endpoint; when none is ready anywhere, those whose endpoint still serves while it ends, as
-// kube-proxy does (KEP-1669).
-func nodesWith(endpoints []discoveryv1.Endpoint) map[string]bool {
-	ready, serving := map[string]bool{}, map[string]bool{}
-	for _, e := range endpoints {
-		if e.NodeName == nil {
-			continue
-		}
-		if e.Conditions.Ready == nil || *e.Conditions.Ready {
-			ready[*e.NodeName] = true
-		}
-		if e.Conditions.Serving != nil && *e.Conditions.Serving {
-			serving[*e.NodeName] = true
-		}
-	}
-	if len(ready) > 0 {
-		return ready
-	}
-	return serving
 }

@@ -77,33 +77,6 @@ func slice(name, service string, endpoints ...discoveryv1.Endpoint) *discoveryv1
 		Namespace: "ns", Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: service}}}
 }
 
-func TestServicesOf(t *testing.T) {
-	local := balancer("local", "192.168.1.201")
-	local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-	classy := balancer("classy", "192.168.1.202")
-	classy.Spec.LoadBalancerClass = ptr.To("example.com/other")
-	cluster := balancer("cluster-ip", "192.168.1.203")
-	cluster.Spec.Type = corev1.ServiceTypeClusterIP
-	services := []corev1.Service{
-		*local, *classy, *cluster, *balancer("waits"),
-		*balancer("foreign", "10.9.9.8"),
-		*given(balancer("given", "10.9.9.9", "192.168.1.200"), "10.9.9.9=old-pool,192.168.1.7=not-its-own"),
-	}
-	got := servicesOf(services, []discoveryv1.EndpointSlice{
-		*slice("local-4", "local", endpoint("a", nil, nil)), *slice("local-6", "local", endpoint("b", nil, nil)),
-		*slice("given-4", "given", endpoint("c", nil, nil)),
-	}, "")
-	want := []service{
-		{name: "ns/foreign", addrs: addrs("10.9.9.8")},
-		{name: "ns/given", addrs: addrs("10.9.9.9", "192.168.1.200"), draining: map[netip.Addr]string{
-			netip.MustParseAddr("10.9.9.9"): "old-pool", netip.MustParseAddr("192.168.1.200"): ""}},
-		{name: "ns/local", addrs: addrs("192.168.1.201"), local: true, endpoints: map[string]bool{"a": true, "b": true}},
-	}
-	if diff := cmp.Diff(want, got, compareValues); diff != "" {
-		t.Errorf("services (-want +got):\n%s", diff)
-	}
-}
-
 // onNode is a Node with internal addresses.
 func onNode(name string, ips ...string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid"}}

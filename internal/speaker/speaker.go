@@ -127,7 +127,7 @@ func New(
 ) *Speaker {
 	v := &view{caches: c}
 	s := &Speaker{
-		config: config, cache: c, source: source{reader: v, namespace: config.Namespace}, view: v, join: join, log: log, metrics: metrics,
+		config: config, cache: c, source: source{reader: v, namespace: config.Namespace, digests: &digests{}}, view: v, join: join, log: log, metrics: metrics,
 		report: &reporter{client: writer, node: config.Node, log: log, updated: make(chan struct{}, 1), hurry: make(chan struct{}, 1)},
 		dirty:  make(chan struct{}, 1), news: make(chan struct{}, 1), gone: make(chan struct{}),
 		since: map[netip.Addr]time.Time{}, moves: map[netip.Addr]move{}, owners: owners{},
