@@ -55,13 +55,15 @@ func writesOf(d demand, plan ipam.Result, now time.Time) []write {
 	for _, r := range d.requests {
 		svc, addresses := d.services[r.Service], assigned[r.Service]
 		refusal, isRefused := refused[r.Service]
-		conditions := svc.Status.Conditions
+		conditions, news := svc.Status.Conditions, false
 		// Without pools, Services may well be somebody else's, and waiting is nothing to tell.
 		tells := len(addresses) > 0 || isRefused && refusal.Reason != ipam.AddressUnverified && len(plan.Pools) > 0
 		if tells && r.Standing == ipam.Current {
-			conditions = withCondition(conditions, allocatedCondition(addresses, refusal), now)
+			if c := allocatedCondition(addresses, refusal); !says(conditions, c) {
+				conditions, news = withCondition(conditions, c, now), true
+			}
 		}
-		if !shows(svc, addresses) || !equality.Semantic.DeepEqual(conditions, svc.Status.Conditions) {
+		if news || !shows(svc, addresses) {
 			writes = append(writes, write{service: svc, addresses: addresses, conditions: conditions})
 		}
 	}
@@ -117,6 +119,12 @@ func allocatedCondition(addresses []ipam.Holding, refusal ipam.Refusal) metav1.C
 		c.Message += "; " + refusal.Message
 	}
 	return c
+}
+
+// says says whether conditions say this already.
+func says(conditions []metav1.Condition, c metav1.Condition) bool {
+	said := meta.FindStatusCondition(conditions, c.Type)
+	return said != nil && said.Status == c.Status && said.Reason == c.Reason && said.Message == c.Message && said.ObservedGeneration == c.ObservedGeneration
 }
 
 // withCondition returns conditions with one of them as it is now.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
@@ -48,9 +47,8 @@ func (c contests) sort(writes []write, now time.Time) (free []write, refused []i
 			Message: fmt.Sprintf("its address is taken out of its status again and again by %s: it is left alone for %s; "+
 				"let one of the two serve it, by a spec.loadBalancerClass", rivals(w.service), contestPause)}
 		refused = append(refused, r)
-		conditions := withCondition(w.service.Status.Conditions, allocatedCondition(nil, r), now)
-		if !equality.Semantic.DeepEqual(conditions, w.service.Status.Conditions) {
-			free = append(free, write{service: w.service, conditions: conditions, conditionsOnly: true})
+		if c := allocatedCondition(nil, r); !says(w.service.Status.Conditions, c) {
+			free = append(free, write{service: w.service, conditions: withCondition(w.service.Status.Conditions, c, now), conditionsOnly: true})
 		}
 	}
 	for uid, k := range c {

@@ -36,7 +36,7 @@ type demand struct {
 // demandOf sorts Services into those that ask us for addresses and those that merely have some. It does not depend on the order of what
 // it is given: a cache lists in any.
 func demandOf(services []*corev1.Service, nodes []v1alpha1.NodeNetworking, rules rules) demand {
-	d := demand{services: map[string]*corev1.Service{}, foreign: foreignersOf(nodes, rules.pools), verified: verifiedBy(nodes)}
+	d := demand{services: make(map[string]*corev1.Service, len(services)), requests: make([]ipam.Request, 0, len(services)), foreign: foreignersOf(nodes, rules.pools), verified: verifiedBy(nodes)}
 	for _, svc := range services {
 		name := svc.Namespace + "/" + svc.Name
 		for _, text := range svc.Spec.ExternalIPs {
@@ -84,7 +84,10 @@ func (d *demand) take(text, by string) {
 // leaveToHolders leaves to our Services what they show already: whoever lists somebody's address among its externalIPs, or puts it on a
 // node, would drive the Service from it otherwise. A Service that lists its own address clashes with nobody.
 func (d *demand) leaveToHolders() {
-	holders := map[netip.Addr]string{}
+	if len(d.taken) == 0 {
+		return
+	}
+	holders := make(map[netip.Addr]string, len(d.requests))
 	for _, r := range d.requests {
 		for _, a := range r.Holds {
 			holders[a] = r.Service

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -267,7 +268,7 @@ func TestDemandOf(t *testing.T) {
 				tc.want.services[r.Service] = tc.services[at]
 			}
 			for range 2 { // as listed, and the other way round: a cache lists in any order
-				if diff := cmp.Diff(tc.want, demandOf(tc.services, tc.nodes, everybodys(lanPool)), cmp.AllowUnexported(demand{}), compareAddr); diff != "" {
+				if diff := cmp.Diff(tc.want, demandOf(tc.services, tc.nodes, everybodys(lanPool)), cmp.AllowUnexported(demand{}), compareAddr, cmpopts.EquateEmpty()); diff != "" {
 					t.Errorf("demand (-want +got):\n%s", diff)
 				}
 				slices.Reverse(tc.services)

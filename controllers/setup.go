@@ -71,7 +71,7 @@ func Setup(mgr ctrl.Manager, options Options) error {
 }
 
 // CacheOptions watch no more than is read: of the cluster's ConfigMaps, Secrets, Pods and DaemonSets only kube-proxy's and our own, of its
-// EndpointSlices only the API servers'.
+// EndpointSlices only the API servers'; and of each Service, of which there may be thousands, no more than is read.
 func CacheOptions(namespace string) cache.Options {
 	proxy := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", kubeproxy.Name)}
 	proxyPods := cache.Config{LabelSelector: kubeproxy.PodSelector()}
@@ -82,7 +82,18 @@ func CacheOptions(namespace string) cache.Options {
 		&corev1.Pod{}:                {Namespaces: map[string]cache.Config{kubeproxy.Namespace: proxyPods, namespace: {}}},
 		&corev1.Secret{}:             {Namespaces: map[string]cache.Config{namespace: {}}},
 		&discoveryv1.EndpointSlice{}: {Namespaces: map[string]cache.Config{metav1.NamespaceDefault: apiServers}},
+		&corev1.Service{}:            {Transform: slimService},
 	}}
+}
+
+// slimService keeps of managedFields who wrote the status, and of the annotations all but what kubectl keeps for itself. A mark of a deletion that was
+// missed stays as it is.
+func slimService(o any) (any, error) {
+	if svc, ok := o.(*corev1.Service); ok {
+		svc.ManagedFields = slices.Clip(slices.DeleteFunc(svc.ManagedFields, func(m metav1.ManagedFieldsEntry) bool { return m.Subresource != "status" }))
+		delete(svc.Annotations, corev1.LastAppliedConfigAnnotation)
+	}
+	return o, nil
 }
 
 // singleton is the one request that every reconciler works on: the whole network is planned at once.

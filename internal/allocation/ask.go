@@ -11,8 +11,12 @@ import (
 	"github.com/lanyard-dev/lanyard/api/v1alpha1"
 )
 
-// metalLBPrefixes are those of MetalLB's annotations: the one of today, and the one before, which most files carry.
-var metalLBPrefixes = []string{"metallb.io/", "metallb.universe.tf/"}
+// The annotations that ask for something: ours, MetalLB's of today with the same meaning, and MetalLB's from before, which most files carry.
+var (
+	poolKeys    = []string{v1alpha1.IPPoolAnnotation, "metallb.io/address-pool", "metallb.universe.tf/address-pool"}
+	addressKeys = []string{v1alpha1.IPsAnnotation, "metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs"}
+	sharingKeys = []string{v1alpha1.SharingKeyAnnotation, "metallb.io/allow-shared-ip", "metallb.universe.tf/allow-shared-ip"}
+)
 
 // Ask is what a Service asks for.
 type Ask struct {
@@ -29,14 +33,14 @@ type Ask struct {
 // AskOf reads what the Service asks for, in annotations and in spec.loadBalancerIP. The error says what contradicts itself or cannot be read, and
 // what to write instead.
 func AskOf(svc *corev1.Service) (ask Ask, err error) {
-	if ask.Pool, _, err = annotated(svc, v1alpha1.IPPoolAnnotation, "address-pool"); err != nil {
+	if ask.Pool, _, err = annotated(svc, poolKeys); err != nil {
 		return Ask{}, err
 	}
-	if ask.SharingKey, _, err = annotated(svc, v1alpha1.SharingKeyAnnotation, "allow-shared-ip"); err != nil {
+	if ask.SharingKey, _, err = annotated(svc, sharingKeys); err != nil {
 		return Ask{}, err
 	}
 	ask.SharingNamespaces = list(svc.Annotations[v1alpha1.SharingNamespacesAnnotation])
-	text, key, err := annotated(svc, v1alpha1.IPsAnnotation, "loadBalancerIPs")
+	text, key, err := annotated(svc, addressKeys)
 	if err != nil {
 		return Ask{}, err
 	}
@@ -58,12 +62,8 @@ func AskOf(svc *corev1.Service) (ask Ask, err error) {
 	return ask, nil
 }
 
-// annotated returns the value of an annotation of ours, or of MetalLB's with the same meaning, and under which key it stands.
-func annotated(svc *corev1.Service, ours, metalLB string) (value, key string, err error) {
-	keys := []string{ours}
-	for _, prefix := range metalLBPrefixes {
-		keys = append(keys, prefix+metalLB)
-	}
+// annotated returns the value of the annotation that is there of those with one meaning, and under which key it stands.
+func annotated(svc *corev1.Service, keys []string) (value, key string, err error) {
 	for _, k := range keys {
 		v := strings.TrimSpace(svc.Annotations[k])
 		switch {

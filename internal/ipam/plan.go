@@ -98,14 +98,13 @@ func newPlanner(facts Facts) *planner {
 	n := len(facts.Requests)
 	facts.Verified, facts.Links = Merge(facts.Verified), Merge(facts.Links)
 	p := &planner{
-		facts: facts, ordered: slices.SortedFunc(slices.Values(facts.Requests), func(a, b Request) int {
-			return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Service, b.Service))
-		}),
+		facts: facts, ordered: slices.Clone(facts.Requests),
 		owners: make(map[netip.Addr]owner, n+len(facts.Taken)), beside: map[netip.Addr][]int32{}, keyed: map[string][]netip.Addr{},
 		reserved: make(map[netip.Addr]reserved, len(facts.Cooling)), reservedFor: map[string][]netip.Addr{},
 		kept: make([]span, n), all: make([]Holding, 0, 2*n), moving: map[int32]bool{},
 		drove: map[int32]bool{}, needlessly: map[int32][]Holding{},
 	}
+	slices.SortFunc(p.ordered, func(a, b Request) int { return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Service, b.Service)) })
 	p.place()
 	for i, t := range facts.Taken {
 		p.owners[t.Addr] = owner{request: -1, taken: int32(i)}
