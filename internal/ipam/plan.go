@@ -104,7 +104,9 @@ func newPlanner(facts Facts) *planner {
 		kept: make([]span, n), all: make([]Holding, 0, 2*n), moving: map[int32]bool{},
 		drove: map[int32]bool{}, needlessly: map[int32][]Holding{},
 	}
-	slices.SortFunc(p.ordered, func(a, b Request) int { return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Service, b.Service)) })
+	slices.SortFunc(p.ordered, func(a, b Request) int {
+		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Service, b.Service))
+	})
 	p.place()
 	for i, t := range facts.Taken {
 		p.owners[t.Addr] = owner{request: -1, taken: int32(i)}
