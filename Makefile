@@ -1,5 +1,10 @@
 # The image's name and tag; the speakers run the manager's image.
 IMG ?= lanyard:dev
+# The version that the chart and the bundle bear, and the channel in which the catalogs offer it.
+VERSION ?= 0.1.0
+CHANNEL ?= candidate
+# The bundle's image, for the catalog that names it.
+BUNDLE_IMG ?= lanyard-bundle:v$(VERSION)
 # The lab's name: labs of different names run side by side.
 LANYARD_LAB ?= lanyard
 # How long the removal waits until kube-proxy is given back, where spec.kubeProxy.onDelete is Restore: one node takes about ten seconds.
@@ -54,8 +59,8 @@ lint: $(BIN)/golangci-lint ## Run the linters.
 	$(BIN)/golangci-lint run ./...
 
 .PHONY: verify
-verify: manifests generate build-installer ## Check that what is generated is committed.
-	git diff --exit-code -- api config dist/install.yaml
+verify: manifests generate build-installer chart ## Check that what is generated is committed.
+	git diff --exit-code -- api config dist
 
 # -count=1: a remembered result would hide what the tests look at through other programs, such as `go list` and the API server.
 .PHONY: test
@@ -163,6 +168,10 @@ build-installer: manifests $(BIN)/kustomize ## Write dist/install.yaml.
 	mkdir -p dist
 	$(BIN)/kustomize build config/default | sed 's|image: lanyard:dev|image: $(IMG)|' > dist/install.yaml
 
+.PHONY: chart
+chart: manifests ## Make the Helm chart in dist/chart from config.
+	go run ./internal/packaging chart --version=$(VERSION) --image=$(IMG)
+
 ##@ Deployment
 
 .PHONY: install
@@ -219,7 +228,7 @@ lab-down: $(BIN)/lab ## Remove the lab. The cache stays.
 ##@ Tools
 
 .PHONY: tools
-tools: $(BIN)/lab $(BIN)/controller-gen $(BIN)/kustomize $(BIN)/golangci-lint ## Build the tools, each at the version of internal/tools.
+tools: $(BIN)/lab $(BIN)/controller-gen $(BIN)/kustomize $(BIN)/helm $(BIN)/golangci-lint ## Build the tools, each at the version of internal/tools.
 
 .PHONY: $(BIN)/lab
 $(BIN)/lab:
@@ -230,6 +239,11 @@ $(BIN)/controller-gen: $(TOOLS)/go.mod
 
 $(BIN)/kustomize: $(TOOLS)/go.mod
 	go -C $(TOOLS) build -o $@ sigs.k8s.io/kustomize/kustomize/v5
+
+# Helm takes the Kubernetes version that it renders for without a cluster from how it was built.
+HELM_KUBE := $(foreach p,pkg/chartutil pkg/lint/rules,-X helm.sh/helm/v3/$(p).k8sVersionMajor=1 -X helm.sh/helm/v3/$(p).k8sVersionMinor=37)
+$(BIN)/helm: $(TOOLS)/go.mod
+	go -C $(TOOLS) build -ldflags "-s -w $(HELM_KUBE)" -o $@ helm.sh/helm/v3/cmd/helm
 
 $(BIN)/golangci-lint: $(TOOLS)/go.mod
 	go -C $(TOOLS) build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
