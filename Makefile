@@ -59,8 +59,8 @@ lint: $(BIN)/golangci-lint ## Run the linters.
 	$(BIN)/golangci-lint run ./...
 
 .PHONY: verify
-verify: manifests generate build-installer chart ## Check that what is generated is committed.
-	git diff --exit-code -- api config dist
+verify: manifests generate build-installer chart bundle ## Check that what is generated is committed.
+	git diff --exit-code -- api bundle config dist
 
 # -count=1: a remembered result would hide what the tests look at through other programs, such as `go list` and the API server.
 .PHONY: test
@@ -171,6 +171,10 @@ build-installer: manifests $(BIN)/kustomize ## Write dist/install.yaml.
 .PHONY: chart
 chart: manifests ## Make the Helm chart in dist/chart from config.
 	go run ./internal/packaging chart --version=$(VERSION) --image=$(IMG)
+
+.PHONY: bundle
+bundle: manifests ## Make the OLM bundle in bundle from config.
+	go run ./internal/packaging bundle --version=$(VERSION) --channel=$(CHANNEL) --image=$(IMG)
 
 ##@ Deployment
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -37,6 +38,8 @@ func run(args []string) error {
 	flags.StringVar(&r.root, "root", ".", "the repository's folder")
 	flags.StringVar(&r.version, "version", "", "the release's version, such as 0.1.0")
 	flags.StringVar(&r.image, "image", developmentImage, "the image, with its tag or digest")
+	flags.StringVar(&r.channel, "channel", "candidate", "the channel that the bundle is offered in")
+	output := flags.String("output", "", "the folder to write to, instead of the one in the repository")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -46,6 +49,8 @@ func run(args []string) error {
 	switch args[0] {
 	case "chart":
 		return writeChart(r)
+	case "bundle":
+		return writeBundle(r, cmp.Or(*output, filepath.Join(r.root, "bundle")))
 	default:
 		return fmt.Errorf("nothing is called %q: chart, bundle and catalog are", args[0])
 	}
