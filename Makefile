@@ -3,8 +3,9 @@ IMG ?= lanyard:dev
 # The version that the chart and the bundle bear, and the channel in which the catalogs offer it.
 VERSION ?= 0.1.0
 CHANNEL ?= candidate
-# The bundle's image, for the catalog that names it.
-BUNDLE_IMG ?= lanyard-bundle:v$(VERSION)
+# Where the bundles' images are, tagged v and their version, and the folders of the bundles in a catalog, the oldest first.
+BUNDLE_IMAGES ?= lanyard-bundle
+BUNDLES ?= bundle
 # The lab's name: labs of different names run side by side.
 LANYARD_LAB ?= lanyard
 # How long the removal waits until kube-proxy is given back, where spec.kubeProxy.onDelete is Restore: one node takes about ten seconds.
@@ -66,6 +67,7 @@ verify: manifests generate build-installer chart bundle ## Check that what is ge
 .PHONY: test
 test: ## Run all tests but those on the lab: pure, on virtual networks, and on a real API server.
 	assets="$$(go run ./test/lab assets)" && KUBEBUILDER_ASSETS="$$assets" go test -count=1 ./...
+	go -C test/bundle vet ./... && go -C test/bundle test -count=1 ./...
 
 # E2E runs the suite on the lab's workstation.
 E2E = $(LAB) exec k8s-ops -- $(BIN)/e2e.test --lab=$(BIN)/lab --lab-name=$(LANYARD_LAB) --root=$(CURDIR) -ginkgo.v
@@ -175,6 +177,10 @@ chart: manifests ## Make the Helm chart in dist/chart from config.
 .PHONY: bundle
 bundle: manifests ## Make the OLM bundle in bundle from config.
 	go run ./internal/packaging bundle --version=$(VERSION) --channel=$(CHANNEL) --image=$(IMG)
+
+.PHONY: catalog
+catalog: bundle ## Make OLM catalogs of BUNDLES in dist/catalog: one that holds the bundles, one that names their images.
+	go run ./internal/packaging catalog --bundle-images=$(BUNDLE_IMAGES) $(BUNDLES)
 
 ##@ Deployment
 

@@ -39,9 +39,13 @@ func run(args []string) error {
 	flags.StringVar(&r.version, "version", "", "the release's version, such as 0.1.0")
 	flags.StringVar(&r.image, "image", developmentImage, "the image, with its tag or digest")
 	flags.StringVar(&r.channel, "channel", "candidate", "the channel that the bundle is offered in")
+	images := flags.String("bundle-images", "lanyard-bundle", "where the bundles' images are, whose tags are their versions")
 	output := flags.String("output", "", "the folder to write to, instead of the one in the repository")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
+	}
+	if args[0] == "catalog" {
+		return writeCatalogs(cmp.Or(*output, filepath.Join(r.root, "dist/catalog")), *images, flags.Args())
 	}
 	if !semanticVersion.MatchString(r.version) {
 		return fmt.Errorf("--version %q is no semantic version: write it as 0.1.0", r.version)
