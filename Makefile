@@ -65,7 +65,7 @@ verify: manifests generate build-installer chart bundle ## Check that what is ge
 
 # -count=1: a remembered result would hide what the tests look at through other programs, such as `go list` and the API server.
 .PHONY: test
-test: ## Run all tests but those on the lab: pure, on virtual networks, and on a real API server.
+test: $(BIN)/helm ## Run all tests but those on the lab: pure, on virtual networks, and on a real API server.
 	assets="$$(go run ./test/lab assets)" && KUBEBUILDER_ASSETS="$$assets" go test -count=1 ./...
 	go -C test/bundle vet ./... && go -C test/bundle test -count=1 ./...
 
