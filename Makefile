@@ -82,7 +82,7 @@ test-e2e-full: e2e-ready ## As test-e2e, with all that takes long: changes under
 	test/lab/leftovers.sh $(BIN)/lab
 
 .PHONY: e2e-ready
-e2e-ready: lab-up images build-installer
+e2e-ready: lab-up images build-installer $(BIN)/helm
 	go test -c -o $(BIN)/e2e.test ./test/e2e
 	go build -o $(BIN)/ ./test/traffic/load ./test/traffic/solicit
 	$(LAB) image --binary $(BIN)/load --ref load:dev --out $(BIN)/load.tar

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/operator-framework/api/pkg/manifests"
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/api/pkg/validation"
 	validator "github.com/operator-framework/api/pkg/validation/interfaces"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
@@ -17,6 +19,7 @@ import (
 	"github.com/operator-framework/operator-registry/pkg/lib/bundle"
 	"github.com/operator-framework/operator-registry/pkg/lib/config"
 	"github.com/sirupsen/logrus"
+	"sigs.k8s.io/yaml"
 )
 
 const root = "../.."
@@ -211,5 +214,40 @@ func TestACatalogIsRefused(t *testing.T) {
 	}
 	if text, err := packaging(t, "catalog", "--output="+output, made[0], made[1]); err == nil || !strings.Contains(text, "has the Deployment lanyard-manager, and lanyard.v0.2.0 has not") {
 		t.Errorf("a renamed Deployment: error %v\n%s", err, text)
+	}
+}
+
+// TestTheSubscriptionFits: what config/olm subscribes to is what the catalog offers, and OLM knows every field of it.
+func TestTheSubscriptionFits(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "config/olm/lanyard.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source v1alpha1.CatalogSource
+	var group operatorsv1.OperatorGroup
+	var subscription v1alpha1.Subscription
+	objects := []any{&source, &group, &subscription}
+	parts := strings.Split(string(text), "\n---\n")
+	if len(parts) != len(objects) {
+		t.Fatalf("config/olm/lanyard.yaml has %d objects", len(parts))
+	}
+	for i, part := range parts {
+		if err := yaml.UnmarshalStrict([]byte(part), objects[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	output := t.TempDir()
+	if text, err := packaging(t, "catalog", "--output="+output, "bundle"); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	pkg := load(t, filepath.Join(output, "inline"))[subscription.Spec.Package]
+	if pkg == nil || pkg.Channels[subscription.Spec.Channel] == nil {
+		t.Errorf("the catalog has no channel %q of a package %q", subscription.Spec.Channel, subscription.Spec.Package)
+	}
+	if subscription.Spec.CatalogSource != source.Name || subscription.Spec.CatalogSourceNamespace != source.Namespace {
+		t.Errorf("it subscribes to %s/%s", subscription.Spec.CatalogSourceNamespace, subscription.Spec.CatalogSource)
+	}
+	if group.Namespace != subscription.Namespace || len(group.Spec.TargetNamespaces) > 0 || group.Spec.Selector != nil {
+		t.Errorf("its OperatorGroup is not for all namespaces: %+v in %s", group.Spec, group.Namespace)
 	}
 }

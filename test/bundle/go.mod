@@ -6,6 +6,7 @@ require (
 	github.com/operator-framework/api v0.44.0
 	github.com/operator-framework/operator-registry v1.64.0
 	github.com/sirupsen/logrus v1.9.4
+	sigs.k8s.io/yaml v1.6.0
 )
 
 require (
@@ -147,5 +148,4 @@ require (
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.2 // indirect
-	sigs.k8s.io/yaml v1.6.0 // indirect
 )
