@@ -1,5 +1,11 @@
 # The image's name and tag; the speakers run the manager's image.
 IMG ?= lanyard:dev
+# The version that the chart and the bundle bear, and the channel in which the catalogs offer it.
+VERSION ?= 0.1.0
+CHANNEL ?= candidate
+# Where the bundles' images are, tagged v and their version, and the folders of the bundles in a catalog, the oldest first.
+BUNDLE_IMAGES ?= lanyard-bundle
+BUNDLES ?= bundle
 # The lab's name: labs of different names run side by side.
 LANYARD_LAB ?= lanyard
 # How long the removal waits until kube-proxy is given back, where spec.kubeProxy.onDelete is Restore: one node takes about ten seconds.
@@ -54,13 +60,14 @@ lint: $(BIN)/golangci-lint ## Run the linters.
 	$(BIN)/golangci-lint run ./...
 
 .PHONY: verify
-verify: manifests generate build-installer ## Check that what is generated is committed.
-	git diff --exit-code -- api config dist/install.yaml
+verify: manifests generate build-installer chart bundle ## Check that what is generated is committed.
+	git diff --exit-code -- api bundle config dist
 
 # -count=1: a remembered result would hide what the tests look at through other programs, such as `go list` and the API server.
 .PHONY: test
-test: ## Run all tests but those on the lab: pure, on virtual networks, and on a real API server.
+test: $(BIN)/helm ## Run all tests but those on the lab: pure, on virtual networks, and on a real API server.
 	assets="$$(go run ./test/lab assets)" && KUBEBUILDER_ASSETS="$$assets" go test -count=1 ./...
+	go -C test/bundle vet ./... && go -C test/bundle test -count=1 ./...
 
 # E2E runs the suite on the lab's workstation.
 E2E = $(LAB) exec k8s-ops -- $(BIN)/e2e.test --lab=$(BIN)/lab --lab-name=$(LANYARD_LAB) --root=$(CURDIR) -ginkgo.v
@@ -75,7 +82,7 @@ test-e2e-full: e2e-ready ## As test-e2e, with all that takes long: changes under
 	test/lab/leftovers.sh $(BIN)/lab
 
 .PHONY: e2e-ready
-e2e-ready: lab-up images build-installer
+e2e-ready: lab-up images build-installer $(BIN)/helm
 	go test -c -o $(BIN)/e2e.test ./test/e2e
 	go build -o $(BIN)/ ./test/traffic/load ./test/traffic/solicit
 	$(LAB) image --binary $(BIN)/load --ref load:dev --out $(BIN)/load.tar
@@ -163,6 +170,18 @@ build-installer: manifests $(BIN)/kustomize ## Write dist/install.yaml.
 	mkdir -p dist
 	$(BIN)/kustomize build config/default | sed 's|image: lanyard:dev|image: $(IMG)|' > dist/install.yaml
 
+.PHONY: chart
+chart: manifests ## Make the Helm chart in dist/chart from config.
+	go run ./internal/packaging chart --version=$(VERSION) --image=$(IMG)
+
+.PHONY: bundle
+bundle: manifests ## Make the OLM bundle in bundle from config.
+	go run ./internal/packaging bundle --version=$(VERSION) --channel=$(CHANNEL) --image=$(IMG)
+
+.PHONY: catalog
+catalog: bundle ## Make OLM catalogs of BUNDLES in dist/catalog: one that holds the bundles, one that names their images.
+	go run ./internal/packaging catalog --bundle-images=$(BUNDLE_IMAGES) $(BUNDLES)
+
 ##@ Deployment
 
 .PHONY: install
@@ -219,7 +238,7 @@ lab-down: $(BIN)/lab ## Remove the lab. The cache stays.
 ##@ Tools
 
 .PHONY: tools
-tools: $(BIN)/lab $(BIN)/controller-gen $(BIN)/kustomize $(BIN)/golangci-lint ## Build the tools, each at the version of internal/tools.
+tools: $(BIN)/lab $(BIN)/controller-gen $(BIN)/kustomize $(BIN)/helm $(BIN)/golangci-lint ## Build the tools, each at the version of internal/tools.
 
 .PHONY: $(BIN)/lab
 $(BIN)/lab:
@@ -230,6 +249,11 @@ $(BIN)/controller-gen: $(TOOLS)/go.mod
 
 $(BIN)/kustomize: $(TOOLS)/go.mod
 	go -C $(TOOLS) build -o $@ sigs.k8s.io/kustomize/kustomize/v5
+
+# Helm takes the Kubernetes version that it renders for without a cluster from how it was built.
+HELM_KUBE := $(foreach p,pkg/chartutil pkg/lint/rules,-X helm.sh/helm/v3/$(p).k8sVersionMajor=1 -X helm.sh/helm/v3/$(p).k8sVersionMinor=37)
+$(BIN)/helm: $(TOOLS)/go.mod
+	go -C $(TOOLS) build -ldflags "-s -w $(HELM_KUBE)" -o $@ helm.sh/helm/v3/cmd/helm
 
 $(BIN)/golangci-lint: $(TOOLS)/go.mod
 	go -C $(TOOLS) build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

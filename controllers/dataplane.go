@@ -65,6 +65,7 @@ func (r *DataplaneReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.ConfigMap{}, toSingleton, builder.WithPredicates(
 			predicate.Or(named(v1alpha1.ConfigurationConfigMap), named(kubeproxy.Name)))).
 		Watches(&corev1.Service{}, toSingleton, builder.WithPredicates(named(v1alpha1.SpeakerService))).
+		Watches(&corev1.Namespace{}, toSingleton, builder.WithPredicates(named(r.options.Namespace), predicate.LabelChangedPredicate{})).
 		WatchesRawSource(signals(start)).
 		WithOptions(singleWorker).
 		Complete(r)
@@ -72,6 +73,7 @@ func (r *DataplaneReconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // +kubebuilder:rbac:groups=networking.lanyard.dev,resources=clusternetworkings,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.lanyard.dev,resources=nodenetworkings,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=lanyard-system,resources=pods,verbs=list
 // +kubebuilder:rbac:groups="",namespace=lanyard-system,resources=configmaps;secrets;services,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apps,namespace=lanyard-system,resources=daemonsets,verbs=get;list;watch;create;patch;delete
@@ -175,6 +177,13 @@ func (r *DataplaneReconciler) gather(ctx context.Context, cnet *v1alpha1.Cluster
 		return v, fmt.Errorf("asking for the cluster's version: %w", err)
 	}
 	v.KubeVersion = version.GitVersion
+	ns, err := getOrNil(ctx, r.client, client.ObjectKey{Name: r.options.Namespace}, &corev1.Namespace{})
+	if err != nil {
+		return v, err
+	}
+	if ns != nil {
+		v.PodSecurity = ns.Labels[v1alpha1.PodSecurityLabel]
+	}
 	own, err := getOrNil(ctx, r.live, client.ObjectKey{Namespace: r.options.Namespace, Name: r.options.Deployment}, &appsv1.Deployment{})
 	if err != nil {
 		return v, err

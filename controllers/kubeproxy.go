@@ -33,6 +33,7 @@ type KubeProxyReconciler struct {
 	board     *board
 	ownNode   string
 	namespace string // Lanyard's own
+	forbidden bool   // there is no right to change kube-proxy
 	now       func() time.Time
 	questions probeQuestions
 	probes    *probes
@@ -51,7 +52,7 @@ func newKubeProxyReconciler(mgr ctrl.Manager, b *board, o Options) *KubeProxyRec
 	questions := newPodQuestions(corev1client.NewForConfigOrDie(mgr.GetConfig()))
 	return &KubeProxyReconciler{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: newRecorder(mgr), board: b, ownNode: o.NodeName,
-		namespace: o.Namespace, now: time.Now, questions: questions, probes: newProbes(mgr.GetClient(), o.Namespace, questions),
+		namespace: o.Namespace, forbidden: o.LeaveKubeProxy, now: time.Now, questions: questions, probes: newProbes(mgr.GetClient(), o.Namespace, questions),
 		metrics: newKubeProxyMetrics(metrics.Registry), waits: kubeproxy.Waits{}, verified: since{}, away: since{}, logs: crashLogs{},
 	}
 }
@@ -70,9 +71,12 @@ func (r *KubeProxyReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// +kubebuilder:rbac:groups="",namespace=kube-system,resources=configmaps,resourceNames=kube-proxy,verbs=get;list;watch;update
-// +kubebuilder:rbac:groups="",namespace=kube-system,resources=pods,verbs=get;list;watch;delete
-// +kubebuilder:rbac:groups="",namespace=kube-system,resources=pods/log,verbs=get
+// What changes kube-proxy stands in roles of its own, which an installation that never does can leave out.
+// +kubebuilder:rbac:groups="",namespace=kube-system,roleName=lanyard-kube-proxy,resources=configmaps,resourceNames=kube-proxy,verbs=update
+// +kubebuilder:rbac:groups="",namespace=kube-system,roleName=lanyard-kube-proxy,resources=pods,verbs=delete
+// +kubebuilder:rbac:groups="",namespace=kube-system,roleName=lanyard-kube-proxy,resources=pods/log,verbs=get
+// +kubebuilder:rbac:groups="",namespace=kube-system,resources=configmaps,resourceNames=kube-proxy,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=kube-system,resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps,namespace=kube-system,resources=daemonsets,resourceNames=kube-proxy,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps,resources=daemonsets,resourceNames=calico-node,verbs=get
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch

@@ -86,7 +86,7 @@ func (r *KubeProxyReconciler) readProxy(ctx context.Context, o *kubeProxyObserva
 		return fmt.Errorf("listing nodes: %w", err)
 	}
 	o.facts.Layout = kubeproxy.CheckLayout(kubeproxy.Evidence{ConfigMap: o.configMap, DaemonSet: o.daemonSet, Nodes: nodes.Items,
-		Nowhere: nowhere(o.daemonSet, nodes.Items)})
+		Nowhere: nowhere(o.daemonSet, nodes.Items), Forbidden: r.forbidden})
 	if o.configMap != nil {
 		o.facts.Config = kubeproxy.ReadConfig(o.configMap.Data[kubeproxy.ConfigKey])
 		o.facts.Written, o.facts.Writer = lastWrite(o.configMap)

@@ -65,8 +65,9 @@ func newProbes(c client.Client, namespace string, q probeQuestions) *probes {
 		results: map[kubeproxy.ProbeKey]kubeproxy.ProbeResult{}, ended: map[kubeproxy.ProbeKey]time.Time{}, seen: map[types.UID]probeTimes{}}
 }
 
-// +kubebuilder:rbac:groups="",namespace=lanyard-system,resources=pods,verbs=get;list;watch;create;delete
-// +kubebuilder:rbac:groups="",namespace=lanyard-system,resources=pods/log,verbs=get
+// +kubebuilder:rbac:groups="",namespace=lanyard-system,resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=lanyard-system,roleName=lanyard-kube-proxy,resources=pods,verbs=create;delete
+// +kubebuilder:rbac:groups="",namespace=lanyard-system,roleName=lanyard-kube-proxy,resources=pods/log,verbs=get
 
 // gather tells what the probes have found, as far as they are: those whose pods are there, and those that are over.
 func (p *probes) gather(ctx context.Context) (map[kubeproxy.ProbeKey]kubeproxy.ProbeResult, error) {

@@ -34,6 +34,8 @@ type Options struct {
 	Deployment string
 	// NodeName is the node that the manager runs on; its kube-proxy is restarted last. Empty when it runs outside the cluster.
 	NodeName string
+	// LeaveKubeProxy means that the manager has no right to change kube-proxy, whatever the object asks for.
+	LeaveKubeProxy bool
 	// SpeakerImage is the speakers' image when there is no such Deployment, because the manager runs outside the cluster.
 	SpeakerImage string
 	// WithdrawAfter is how long after the ClusterNetworking was deleted its addresses are withdrawn and its speakers removed.

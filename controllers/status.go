@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,7 @@ import (
 // StatusReconciler is the only writer of the ClusterNetworking's status. It writes while the object is paused too.
 type StatusReconciler struct {
 	client    client.Client
+	live      client.Reader
 	board     *board
 	namespace string
 	recorder  recorder
@@ -34,7 +36,7 @@ type StatusReconciler struct {
 }
 
 func newStatusReconciler(mgr ctrl.Manager, b *board, o Options) *StatusReconciler {
-	return &StatusReconciler{client: mgr.GetClient(), board: b, namespace: o.Namespace, recorder: newRecorder(mgr)}
+	return &StatusReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), board: b, namespace: o.Namespace, recorder: newRecorder(mgr)}
 }
 
 // SetupWithManager registers the reconciler. It sees its own writes too, so that a status that somebody else edits, or that a pass made from
@@ -53,7 +55,11 @@ func (r *StatusReconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // +kubebuilder:rbac:groups=networking.lanyard.dev,resources=clusternetworkings/status,verbs=patch
 // +kubebuilder:rbac:groups="",namespace=lanyard-system,resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=lanyard-system,resources=events,verbs=list
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+
+// unmadeAgain is when to ask again why pods of speakers are not made: no event of a watch tells.
+const unmadeAgain = 5 * time.Second
 
 // Reconcile writes the status from what was observed and reported.
 func (r *StatusReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
@@ -75,13 +81,17 @@ func (r *StatusReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.
 	if err := r.announce(ctx, all); err != nil {
 		return ctrl.Result{}, err
 	}
+	again := ctrl.Result{}
+	if speakers.unmade {
+		again.RequeueAfter = unmadeAgain
+	}
 	if equality.Semantic.DeepEqual(cnet.Status, next.Status) {
-		return ctrl.Result{}, nil
+		return again, nil
 	}
 	if err := r.client.Status().Patch(ctx, next, client.MergeFrom(cnet), client.FieldOwner(v1alpha1.FieldManager)); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("writing the status of ClusterNetworking %q: %w", cnet.Name, err)
 	}
-	return ctrl.Result{}, nil
+	return again, nil
 }
 
 // seen is what the cluster says of the speakers.
@@ -89,6 +99,8 @@ type seen struct {
 	conditions.Speakers
 	// alive are the nodes whose speaker is ready, by its kubelet's word: it does more than leave a report behind.
 	alive map[string]bool
+	// unmade means that the DaemonSet has fewer pods than it should.
+	unmade bool
 }
 
 // speakers counts the speakers and says which are not ready.
@@ -110,7 +122,48 @@ func (r *StatusReconciler) speakers(ctx context.Context) (seen, error) {
 		return seen{}, fmt.Errorf("listing nodes: %w", err)
 	}
 	s.Missing = missingSpeakers(int(s.Desired), pods.Items, nodes.Items)
-	return s, nil
+	if s.unmade = len(pods.Items) < int(s.Desired); s.unmade {
+		s.Refusal, err = r.refusal(ctx, ds, pods.Items)
+	}
+	return s, err
+}
+
+// refusal returns what the API server says against the pods of the DaemonSet, as its Events tell.
+func (r *StatusReconciler) refusal(ctx context.Context, ds *appsv1.DaemonSet, pods []corev1.Pod) (conditions.Unadmitted, error) {
+	var told corev1.EventList
+	about := client.MatchingFields{"involvedObject.kind": "DaemonSet", "involvedObject.uid": string(ds.UID), "reason": "FailedCreate"}
+	if err := r.live.List(ctx, &told, client.InNamespace(r.namespace), about); err != nil {
+		return conditions.Unadmitted{}, fmt.Errorf("listing the Events of DaemonSet %s/%s: %w", ds.Namespace, ds.Name, err)
+	}
+	return conditions.Unadmitted{Namespace: r.namespace, Said: lastRefusal(told.Items, pods)}, nil
+}
+
+// lastRefusal returns the message of the last Event, unless a pod was made after it: then what it tells of is over.
+func lastRefusal(events []corev1.Event, pods []corev1.Pod) (said string) {
+	var last time.Time
+	for i := range pods {
+		if made := pods[i].CreationTimestamp.Time; made.After(last) {
+			last = made
+		}
+	}
+	for i := range events {
+		if when := lastSeen(&events[i]); !when.Before(last) {
+			last, said = when, events[i].Message
+		}
+	}
+	return said
+}
+
+// lastSeen is when an Event happened last: the two APIs through which Events are made keep that in different fields.
+func lastSeen(e *corev1.Event) time.Time {
+	when := e.LastTimestamp.Time
+	if e.Series != nil && e.Series.LastObservedTime.After(when) {
+		when = e.Series.LastObservedTime.Time
+	}
+	if e.EventTime.After(when) {
+		when = e.EventTime.Time
+	}
+	return when
 }
 
 func aliveSpeakers(pods []corev1.Pod) map[string]bool {

@@ -96,6 +96,39 @@ func TestMissingSpeakers(t *testing.T) {
 	}
 }
 
+// TestLastRefusal: what was refused before a pod was made is over.
+func TestLastRefusal(t *testing.T) {
+	at := func(second int) metav1.Time {
+		return metav1.Time{Time: created.Add(time.Duration(second) * time.Second)}
+	}
+	refused := func(second int, why string) corev1.Event {
+		return corev1.Event{LastTimestamp: at(second), Message: why}
+	}
+	for name, tc := range map[string]struct {
+		events []corev1.Event
+		made   int // seconds after which a pod was made; 0: none was
+		want   string
+	}{
+		"nothing was refused":   {},
+		"the last word counts":  {events: []corev1.Event{refused(1, "a"), refused(3, "b"), refused(2, "c")}, want: "b"},
+		"a pod was made since":  {events: []corev1.Event{refused(1, "a")}, made: 2},
+		"a pod was made before": {events: []corev1.Event{refused(3, "a")}, made: 2, want: "a"},
+		"the newer API's Event of a row": {events: []corev1.Event{refused(1, "a"), {EventTime: metav1.NewMicroTime(created.Time), Message: "b",
+			Series: &corev1.EventSeries{LastObservedTime: metav1.NewMicroTime(at(4).Time)}}}, want: "b"},
+		"the newer API's Event, once": {events: []corev1.Event{{EventTime: metav1.NewMicroTime(at(4).Time), Message: "b"}, refused(1, "a")}, want: "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var pods []corev1.Pod
+			if tc.made > 0 {
+				pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(tc.made)}})
+			}
+			if got := lastRefusal(tc.events, pods); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 // network is a cluster of two nodes where all is well; change, if any, changes what was observed.
 func network(change func(*reports)) (*v1alpha1.ClusterNetworking, reports, seen, []v1alpha1.NodeNetworking) {
 	cnet := tutorial()

@@ -188,8 +188,9 @@ type QuarantinedIP struct {
 	IPPool string `json:"ipPool"`
 	// MAC is the hardware address of the host that has it.
 	MAC string `json:"mac"`
-	// Node and Interface say where the host was heard.
-	Node      string `json:"node"`
+	// Node is where the host was heard.
+	Node string `json:"node"`
+	// Interface is the one of that node's on which it was heard.
 	Interface string `json:"interface"`
 	// Since is when it was seen first.
 	Since metav1.Time `json:"since"`

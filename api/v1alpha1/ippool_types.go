@@ -121,10 +121,12 @@ type Reservation struct {
 
 // ServiceReference names a Service.
 type ServiceReference struct {
+	// Namespace is the Service's.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
+	// Name is the Service's.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

@@ -65,6 +65,13 @@ const (
 // KubeProxyMetricsAddress is where speakers ask kube-proxy: where it serves its metrics unless told otherwise, on the node's loopback.
 const KubeProxyMetricsAddress = "127.0.0.1:10249"
 
+// PodSecurityLabel on a namespace is the level to which Pod Security holds the pods there. Speakers, on the node's own network, need "privileged".
+const PodSecurityLabel = "pod-security.kubernetes.io/enforce"
+
+// PodSecurityAnnotation on the speakers' DaemonSet is the level of its namespace. Its change makes Kubernetes try at once what it had refused
+// before: left alone, it waits longer after each refusal, up to a quarter of an hour.
+const PodSecurityAnnotation = "networking.lanyard.dev/pod-security"
+
 // ExcludeLabel on a node asks load balancers to leave it out. kubeadm puts it on every control plane. Lanyard obeys it while
 // another node is left.
 const ExcludeLabel = "node.kubernetes.io/exclude-from-external-load-balancers"

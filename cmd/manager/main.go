@@ -22,12 +22,17 @@ import (
 	"github.com/lanyard-dev/lanyard/internal/endpoints"
 )
 
+// leaseName is the Lease that the manager holds which works.
+const leaseName = "lanyard-manager"
+
 // config is what the command line says.
 type config struct {
 	controllers.Options
 	metricsAddress, probeAddress string
 	leaderElection               bool
 	apiServers                   string
+	// check asks how the installation is, and ends.
+	check bool
 }
 
 func main() {
@@ -47,11 +52,14 @@ func parseFlags() (config, zap.Options) {
 	flag.StringVar(&c.metricsAddress, "metrics-bind-address", ":8443", "where metrics are served, over TLS to who may read them; 0 turns them off")
 	flag.StringVar(&c.probeAddress, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served")
 	flag.BoolVar(&c.leaderElection, "leader-elect", true, "let one of several managers work at a time")
+	manageKubeProxy := flag.Bool("manage-kube-proxy", true, "false where the rights to change kube-proxy were left out")
+	flag.BoolVar(&c.check, "check", false, "say whether the installation works, and end: with 0 when it does")
 	flag.StringVar(&c.apiServers, "api-servers-file", "", "a file with an API server's host:port on each line, tried before the in-cluster one")
 	var logging zap.Options
 	c.Verification = controllers.DefaultVerification
 	logging.BindFlags(flag.CommandLine)
 	flag.Parse()
+	c.LeaveKubeProxy = !*manageKubeProxy
 	return c, logging
 }
 
@@ -70,6 +78,9 @@ func run() error {
 	server, err := c.apiServer()
 	if err != nil {
 		return fmt.Errorf("finding the API server: %w", err)
+	}
+	if c.check {
+		return c.checkInstallation(ctrl.SetupSignalHandler(), server, scheme)
 	}
 	// client-go's default of 5 requests a second is for people; a thousand Services should not wait for it.
 	server.QPS, server.Burst = 500, 1000
@@ -111,7 +122,7 @@ func (c config) managerOptions(scheme *runtime.Scheme) ctrl.Options {
 		Metrics:                       metrics,
 		HealthProbeBindAddress:        c.probeAddress,
 		LeaderElection:                c.leaderElection,
-		LeaderElectionID:              "lanyard-manager",
+		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       c.Namespace,
 		LeaderElectionReleaseOnCancel: true,
 		Cache:                         controllers.CacheOptions(c.Namespace),

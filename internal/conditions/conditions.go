@@ -93,6 +93,16 @@ type Speakers struct {
 	Desired, Ready int32
 	// Missing are those that are not ready, in the order to name them.
 	Missing []MissingSpeaker
+	// Refusal is what the API server says of the pods that it does not let the DaemonSet make. Empty: it refuses none.
+	Refusal Unadmitted
+}
+
+// Unadmitted is why pods are not admitted.
+type Unadmitted struct {
+	// Namespace is the speakers'.
+	Namespace string
+	// Said are the API server's own words; empty when it has said nothing.
+	Said string
 }
 
 // MissingSpeaker is a speaker that is not ready.
@@ -267,7 +277,27 @@ func missing(s Speakers) Verdict {
 		}
 	}
 	v.Message = fmt.Sprintf("%d of %d speakers are ready; not ready: %s", s.Ready, s.Desired, first(texts, "node"))
+	if s.Refusal.Said != "" {
+		v.Standing = Failing
+		v.Message += ". " + s.Refusal.explain()
+	}
 	return v
+}
+
+// explain says why pods are not admitted, and what to do.
+func (u Unadmitted) explain() string {
+	said := strings.Join(strings.Fields(u.Said), " ")
+	if _, why, found := strings.Cut(said, " is forbidden: "); found { // a pod's name says nothing, and is another each time
+		said = why
+	}
+	remedy := "find the admission policy, and let it admit pods of ServiceAccount " + v1alpha1.SpeakerDaemonSet + " there"
+	switch {
+	case strings.Contains(said, "PodSecurity"):
+		remedy = fmt.Sprintf("run `kubectl label namespace %s %s=privileged --overwrite`", u.Namespace, v1alpha1.PodSecurityLabel)
+	case strings.Contains(said, "quota"):
+		remedy = "raise the ResourceQuota there"
+	}
+	return fmt.Sprintf("The API server refuses the speakers' pods in namespace %s (%s); %s", u.Namespace, said, remedy)
 }
 
 // unannounced judges addresses that nobody answers for: a person is needed where a speaker can say why.

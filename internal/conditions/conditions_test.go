@@ -32,6 +32,11 @@ func TestFor(t *testing.T) {
 	speakersReady := is("SpeakersReady", yes, "Ready", "3 of 3 speakers are ready")
 	noChange := is("Progressing", no, "Complete", "no change is under way")
 	fine := is("Degraded", no, "AsExpected", "nothing needs a person")
+	refused := func(why string) []metav1.Condition {
+		message := "0 of 3 speakers are ready" + why
+		return []metav1.Condition{is("Ready", no, "SpeakersNotReady", "SpeakersReady: "+message), kubeProxyReady, poolsReady,
+			is("SpeakersReady", no, "SpeakersNotReady", message), noChange, is("Degraded", yes, "SpeakersNotReady", message)}
+	}
 
 	for name, tc := range map[string]struct {
 		facts func(*Facts)
@@ -108,6 +113,29 @@ func TestFor(t *testing.T) {
 				poolsReady, speakersReady,
 				is("Progressing", yes, "RollingOut", "1 of 3 nodes run mode nftables; waiting for k8s-wl-01"), fine,
 			},
+		},
+		"speakers that Pod Security refuses need a person, who reads which label to set": {
+			facts: func(f *Facts) {
+				f.Speakers = Speakers{Desired: 3, Missing: []MissingSpeaker{{Text: "3 without a pod"}}, Refusal: Unadmitted{Namespace: "lanyard-system",
+					Said: `Error creating: pods "lanyard-speaker-x7" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)`}}
+			},
+			want: refused("; not ready: 3 without a pod. The API server refuses the speakers' pods in namespace lanyard-system (violates PodSecurity " +
+				`"baseline:latest": host namespaces (hostNetwork=true)); run ` + "`kubectl label namespace lanyard-system " +
+				"pod-security.kubernetes.io/enforce=privileged --overwrite`"),
+		},
+		"speakers that a quota refuses": {
+			facts: func(f *Facts) {
+				f.Speakers = Speakers{Desired: 3, Refusal: Unadmitted{Namespace: "lanyard-system", Said: `pods "a" is forbidden: exceeded quota: all`}}
+			},
+			want: refused("; not ready: . The API server refuses the speakers' pods in namespace lanyard-system (exceeded quota: all); raise the " +
+				"ResourceQuota there"),
+		},
+		"speakers that something else refuses": {
+			facts: func(f *Facts) {
+				f.Speakers = Speakers{Desired: 3, Refusal: Unadmitted{Namespace: "lanyard-system", Said: "admission webhook \"x\" denied the request:\n no"}}
+			},
+			want: refused("; not ready: . The API server refuses the speakers' pods in namespace lanyard-system (admission webhook \"x\" denied the " +
+				"request: no); find the admission policy, and let it admit pods of ServiceAccount lanyard-speaker there"),
 		},
 		"a speaker that is missing is named": {
 			facts: func(f *Facts) {

@@ -40,6 +40,8 @@ type Owner struct {
 // Values are all that the objects depend on.
 type Values struct {
 	Namespace string
+	// PodSecurity is the level to which pods in the namespace are held. Empty: the cluster's default.
+	PodSecurity string
 	// KubeVersion is the cluster's version, which the chart is checked against.
 	KubeVersion string
 	// Owner is unset when the manager runs outside the cluster.
@@ -143,6 +145,7 @@ func (v Values) chartValues() map[string]any {
 			"port":                 strconv.Itoa(MembershipPort(speaker)),
 		},
 		"speaker": map[string]any{
+			"podSecurity":      v.PodSecurity,
 			"name":             v1alpha1.SpeakerDaemonSet,
 			"service":          v1alpha1.SpeakerService,
 			"image":            v.Image,

@@ -29,6 +29,8 @@ type Evidence struct {
 	Nodes []corev1.Node
 	// Nowhere means that there are nodes, and that the DaemonSet's nodeSelector and nodeAffinity together take none of them.
 	Nowhere bool
+	// Forbidden means that Lanyard was installed without the rights that changing kube-proxy takes.
+	Forbidden bool
 }
 
 // Layout says whether kube-proxy is laid out as kubeadm does it.
@@ -42,7 +44,12 @@ type Layout struct {
 // CheckLayout compares kube-proxy's objects with kubeadm's, which kind, minikube and Cluster API have too. The objects decide: whoever is
 // known to write the ConfigMap back keeps it, and objects that are kubeadm's are managed, whatever the nodes look like. Only to name what
 // is no kubeadm's cluster anyhow, the nodes are looked at. Where all is kubeadm's but the configuration itself is gone, it has to be put back.
+// Where Lanyard has no right to change kube-proxy, it does not matter how it is laid out.
 func CheckLayout(e Evidence) Layout {
+	if e.Forbidden {
+		return Layout{Message: "Lanyard was installed without the right to change kube-proxy, and leaves it alone: remove spec.kubeProxy, or give the " +
+			"right (manageKubeProxy=true in the chart's values; else config/rbac as it is, and no --manage-kube-proxy=false)"}
+	}
 	difference := e.difference()
 	for _, i := range installers {
 		if i.keeps(e.ConfigMap) || difference != "" && i.seen(e) {

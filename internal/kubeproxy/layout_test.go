@@ -126,6 +126,7 @@ func TestCheckLayout(t *testing.T) {
 		daemonSet func(*appsv1.DaemonSet) *appsv1.DaemonSet
 		nodes     []corev1.Node
 		nowhere   bool
+		forbidden bool
 		want      Layout
 	}{
 		"kubeadm's objects, while no node is known": {want: Layout{Managed: true}},
@@ -225,6 +226,11 @@ func TestCheckLayout(t *testing.T) {
 			},
 			want: Layout{Managed: true},
 		},
+		"kubeadm's objects, where Lanyard may not change kube-proxy": {
+			forbidden: true,
+			want: Layout{Message: "Lanyard was installed without the right to change kube-proxy, and leaves it alone: remove spec.kubeProxy, or give the " +
+				"right (manageKubeProxy=true in the chart's values; else config/rbac as it is, and no --manage-kube-proxy=false)"},
+		},
 		"what the addon-manager makes once, it leaves to its users": {
 			configMap: func(cm *corev1.ConfigMap) *corev1.ConfigMap {
 				cm.Labels = map[string]string{"addonmanager.kubernetes.io/mode": "EnsureExists"}
@@ -241,7 +247,7 @@ func TestCheckLayout(t *testing.T) {
 			if tc.daemonSet != nil {
 				ds = tc.daemonSet(ds)
 			}
-			if diff := cmp.Diff(tc.want, CheckLayout(Evidence{ConfigMap: cm, DaemonSet: ds, Nodes: tc.nodes, Nowhere: tc.nowhere})); diff != "" {
+			if diff := cmp.Diff(tc.want, CheckLayout(Evidence{ConfigMap: cm, DaemonSet: ds, Nodes: tc.nodes, Nowhere: tc.nowhere, Forbidden: tc.forbidden})); diff != "" {
 				t.Errorf("layout (-want +got):\n%s", diff)
 			}
 		})

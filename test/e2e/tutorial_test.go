@@ -22,6 +22,7 @@ var _ = Describe("A kubeadm cluster", Ordered, func() {
 	Context("with foreign hosts on the LAN", conflictSpecs)
 	Context("with a second LAN", segmentSpecs)
 	Context("with a change of kube-proxy that goes wrong", long, rollbackSpecs)
+	Context("installed with Helm", long, helmSpecs)
 })
 
 func tutorialSpecs() {
