@@ -15,6 +15,7 @@ const first = "192.168.1.200"
 
 var _ = Describe("A kubeadm cluster", Ordered, func() {
 	Context("through the tutorial", tutorialSpecs)
+	Context("with somebody who has stolen a token", securitySpecs)
 	Context("with kube-proxy changed", kubeProxySpecs)
 	Context("with Lanyard under maintenance", maintenanceSpecs)
 	Context("with a node lost", faultSpecs)
