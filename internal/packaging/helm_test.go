@@ -129,3 +129,16 @@ func TestHelm(t *testing.T) {
 		t.Errorf("of what was written, %v is left", network.Object)
 	}
 }
+
+// TestHelmTakesOver what was installed by YAML.
+func TestHelmTakesOver(t *testing.T) {
+	c := startCluster(t)
+	for _, o := range configured(t) {
+		must(t, c.Create(t.Context(), o))
+	}
+	says(t, c.run(t, "upgrade", "--install", "lanyard", filepath.Join(root, "dist/chart"), "--namespace", namespace, "--take-ownership"), "STATUS: deployed")
+	manager, _ := c.there(t, "apps", "v1", "Deployment", namespace, deployment)
+	if got := manager.GetAnnotations()["meta.helm.sh/release-name"]; got != "lanyard" {
+		t.Errorf("the Deployment belongs to the release %q", got)
+	}
+}
