@@ -34,6 +34,6 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	flags.AddFlags(root.PersistentFlags())
 	imports := &cobra.Command{Use: "import", Short: "Say what another load balancer is told as one ClusterNetworking"}
 	imports.AddCommand(newImportMetalLB(flags, streams))
-	root.AddCommand(imports)
+	root.AddCommand(imports, newStatus(flags, streams), newWhoHas(flags, streams))
 	return root
 }

@@ -61,6 +61,7 @@ func TestErrorsSayWhatIsWrong(t *testing.T) {
 	}{
 		"a file that is not there": {args: []string{"import", "metallb", "-f", "nowhere.yaml"}, want: "Error: open nowhere.yaml: no such file or directory\n"},
 		"nothing of MetalLB's":     {in: "kind: Pod\napiVersion: v1\n", args: []string{"import", "metallb", "-f", "-"}, want: "Error: there are no objects of MetalLB's (metallb.io) in -\n"},
+		"an address that is none":  {args: []string{"who-has", "lb-test"}, want: "Error: \"lb-test\" is no address: write one, like 192.168.1.200\n"},
 		"no cluster":               {args: []string{"import", "metallb", "--server", "http://127.0.0.1:1"}, want: "Error: listing bfdprofiles.metallb.io: "},
 	} {
 		t.Run(name, func(t *testing.T) {
