@@ -17,15 +17,17 @@ type crowd struct {
 	asking int
 }
 
-// count counts one who asks.
-func (c *crowd) count(now time.Time) {
+// comes counts one who asks, and says whether with them it has become a crowd. Of one that is there already no more is counted: some of it passes a
+// filter that tells few ranges apart.
+func (c *crowd) comes(now time.Time) bool {
 	if now.Sub(c.since) >= crowdEvery {
 		*c = crowd{since: now}
 	}
 	c.asking++
+	return c.asking == crowdAtMost
 }
 
-// passes says when no more need be heard of the others' addresses: until then, there is a crowd.
+// passes says when the others' questions are heard again: until then, there is a crowd.
 func (c *crowd) passes(now time.Time) (until time.Time, crowded bool) {
 	until = c.since.Add(crowdEvery)
 	return until, c.asking >= crowdAtMost && now.Before(until)

@@ -317,12 +317,9 @@ func (r *Responder) consider(m message, now time.Time) verdict {
 	if v.learn && contains(r.pooled, m.asks) {
 		r.askers.learn(asker{addr: m.sender, mac: m.source}, m.asks, now)
 	}
-	if v.drop == NotOwned && !slices.Contains(r.sought, m.asks) {
-		r.crowd.count(now)
-		if _, crowded := r.crowd.passes(now); crowded {
-			r.refilterLocked(now)
-			r.wakeAnnouncer()
-		}
+	if v.drop == NotOwned && r.crowd.comes(now) {
+		r.refilterLocked(now)
+		r.wakeAnnouncer()
 	}
 	return v
 }
