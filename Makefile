@@ -84,7 +84,7 @@ test-e2e-full: e2e-ready ## As test-e2e, with all that takes long: changes under
 .PHONY: e2e-ready
 e2e-ready: lab-up images build-installer $(BIN)/helm
 	go test -c -o $(BIN)/e2e.test ./test/e2e
-	go build -o $(BIN)/ ./test/traffic/load ./test/traffic/solicit
+	go build -o $(BIN)/ ./test/traffic/load ./test/traffic/solicit ./cmd/kubectl-lanyard
 	$(LAB) image --binary $(BIN)/load --ref load:dev --out $(BIN)/load.tar
 	$(LAB) load dist/lanyard.tar $(BIN)/load.tar
 

@@ -65,6 +65,17 @@ func tutorialSpecs() {
 		}
 	})
 
+	It("tells whoever has the plugin, on one screen, and who has an address", func(ctx SpecContext) {
+		owner := agree(ctx, first)
+		screen := run(ctx, "bin/kubectl-lanyard", "status")
+		for _, line := range []string{`True +iptables +Idle +3/3`, `lan-pool +\[#-+\] +1 of 11 +10 +0 +0`, first + ` +default/lb-test +lan-pool +` + owner.Node} {
+			Expect(screen).To(MatchRegexp(line))
+		}
+		Expect(screen).NotTo(ContainSubstring("Look at:"))
+		Expect(run(ctx, "bin/kubectl-lanyard", "who-has", first)).To(Equal(first + " is that of Service default/lb-test (pool lan-pool)\n" +
+			"it is answered for by " + owner.Node + " on " + owner.Interface + ", with " + owner.MAC + "\n"))
+	})
+
 	It("changes kube-proxy's mode, and only that, on every node", func(ctx SpecContext) {
 		before, err := proxyConfigMap(ctx)
 		Expect(err).NotTo(HaveOccurred())
