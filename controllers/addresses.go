@@ -134,7 +134,7 @@ func (r *AddressesReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ct
 	r.metrics.observe(plan)
 	r.board.post(func(b *reports) {
 		b.addresses = &addressesReport{inForce: state.configuration.Generation, plan: &plan, clashes: state.demand.clashes, foreign: state.demand.foreign,
-			overlaps: overlaps(state.rules.pools, state.withheld), err: err}
+			overlaps: overlaps(state.rules.pools, state.withheld), takenBack: state.standing == withdrawn && err == nil, err: err}
 	})
 	return ctrl.Result{RequeueAfter: again}, err
 }

@@ -9,11 +9,14 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,6 +27,26 @@ import (
 	"github.com/lanyard-dev/lanyard/internal/configuration"
 	"github.com/lanyard-dev/lanyard/internal/ipam"
 )
+
+// deletionOfSpeakers returns where the resourceVersion comes with which their DaemonSet is deleted.
+func deletionOfSpeakers(ctx context.Context) <-chan string {
+	GinkgoHelper()
+	c, err := client.NewWithWatch(restConfig, client.Options{Scheme: scheme})
+	Expect(err).NotTo(HaveOccurred())
+	watching, err := c.Watch(ctx, &appsv1.DaemonSetList{}, client.InNamespace(namespace))
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(watching.Stop)
+	gone := make(chan string, 1)
+	go func() {
+		for event := range watching.ResultChan() {
+			if object, ok := event.Object.(*appsv1.DaemonSet); ok && event.Type == watch.Deleted {
+				gone <- object.ResourceVersion
+				return
+			}
+		}
+	}()
+	return gone
+}
 
 var _ = Describe("Addresses", func() {
 	It("gives the lowest address, frees it with the Service, and gives it to the next", func(ctx SpecContext) {
@@ -124,10 +147,18 @@ var _ = Describe("Addresses", func() {
 		create(ctx, loadBalancer("lb-b"))
 		Eventually(addressOf("lb-b")).WithContext(ctx).Should(Equal("192.168.1.201"))
 
+		speakersGone := deletionOfSpeakers(ctx)
 		Expect(k8s.Delete(ctx, cnet)).To(Succeed())
 		Expect(addressOf("lb-b")(ctx)).To(Equal("192.168.1.201"), "a deletion by mistake has a moment to be mended")
-		Eventually(addressOf("lb-b")).WithContext(ctx).Should(BeEmpty())
-		Eventually(addressOf("lb-a")).WithContext(ctx).Should(BeEmpty())
+		deleted := <-speakersGone
+		Expect(addressOf("lb-b")(ctx)).To(BeEmpty())
+		var last corev1.Service
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: "lb-b"}, &last)).To(Succeed())
+		// Both numbers are the one etcd's.
+		order, err := resourceversion.CompareResourceVersion(last.ResourceVersion, deleted)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(order).To(BeNumerically("<", 0), "the Service showed an address after the speakers were gone")
+		Expect(addressOf("lb-a")(ctx)).To(BeEmpty())
 		Expect(k8s.Delete(ctx, loadBalancer("lb-a"))).To(Succeed())
 
 		create(ctx, tutorial())

@@ -93,12 +93,17 @@ type addressesReport struct {
 	foreign []v1alpha1.QuarantinedIP
 	// overlaps are sentences about addresses of pools that are given to nobody.
 	overlaps []string
-	err      error
+	// takenBack means that no Service has an address of ours any more.
+	takenBack bool
+	err       error
 }
 
 func newBoard() *board {
 	return &board{posted: make(chan event.TypedGenericEvent[struct{}], 1), withdrawal: make(chan event.TypedGenericEvent[struct{}], 1)}
 }
+
+// takenBack says whether addresses were taken back.
+func (r reports) takenBack() bool { return r.addresses != nil && r.addresses.takenBack }
 
 // withdrawn says whether addresses may be taken back.
 func (r reports) withdrawn() bool { return r.dataplane != nil && r.dataplane.withdrawn }

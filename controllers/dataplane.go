@@ -223,6 +223,12 @@ func (r *DataplaneReconciler) configMap(c configuration.Configuration) (*unstruc
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
+// How long the speakers stay for the sake of addresses that cannot be taken back, and how often it is looked whether they are.
+const (
+	takeBackWithin = 10 * time.Second
+	takeBackPoll   = 50 * time.Millisecond
+)
+
 // withdraw removes the speakers and the configuration once the object has been gone for the grace period. Gone is what the API server
 // itself says, twice: a cache that lost sight of it proves nothing.
 func (r *DataplaneReconciler) withdraw(ctx context.Context) (ctrl.Result, error) {
@@ -240,6 +246,11 @@ func (r *DataplaneReconciler) withdraw(ctx context.Context) (ctrl.Result, error)
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.options.Namespace, Name: v1alpha1.ConfigurationConfigMap}}
 	if err := r.client.Delete(ctx, cm); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("removing the configuration: %w", err)
+	}
+	// First the Services' addresses: none should show one that nobody answers for, also where the manager is removed as soon as the speakers are.
+	r.board.post(func(b *reports) { b.dataplane = &dataplaneReport{withdrawn: true} })
+	if waited := r.now().Sub(r.goneSince) - r.options.WithdrawAfter; !r.board.read().takenBack() && waited < takeBackWithin {
+		return ctrl.Result{RequeueAfter: takeBackPoll}, nil
 	}
 	err = r.applier().Apply(ctx, nil)
 	r.known = keyring.Keyring{} // no speaker has them any longer
